@@ -1,0 +1,300 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+namespace satformer {
+namespace {
+
+std::string type_name(const FieldPointer& value) {
+  return std::visit(
+      [](auto* pointer) -> std::string {
+        using T = std::remove_pointer_t<decltype(pointer)>;
+        if constexpr (std::is_same_v<T, bool>)
+          return "true or false";
+        else if constexpr (std::is_same_v<T, std::int64_t>)
+          return "an integer";
+        else if constexpr (std::is_same_v<T, double>)
+          return "a number";
+        else if constexpr (std::is_same_v<T, std::string>)
+          return "a string";
+        else if constexpr (std::is_same_v<T, std::optional<std::int64_t>>)
+          return "an integer or null";
+        else if constexpr (std::is_same_v<T, std::optional<double>>)
+          return "a number or null";
+        else if constexpr (std::is_same_v<T, std::optional<std::string>>)
+          return "a string or null";
+        else
+          return "a list of integers";
+      },
+      value);
+}
+
+std::optional<std::int64_t> as_integer(const Json& json) {
+  if (json.is_number_unsigned()) {
+    const auto u = json.get<std::uint64_t>();
+    if (u > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+    return static_cast<std::int64_t>(u);
+  }
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number_float()) {  // 1e9 is a float to JSON and an integer to a person
+    const double d = json.get<double>();
+    if (std::nearbyint(d) == d && std::abs(d) < 9e15) return static_cast<std::int64_t>(d);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+bool assign(T& out, const Json& json) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) return false;
+    out = json.get<bool>();
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    const auto value = as_integer(json);
+    if (!value) return false;
+    out = *value;
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (!json.is_number() || !std::isfinite(json.get<double>())) return false;
+    out = json.get<double>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!json.is_string()) return false;
+    out = json.get<std::string>();
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    if (!json.is_array()) return false;
+    std::vector<std::int64_t> values;
+    for (const auto& item : json) {
+      const auto value = as_integer(item);
+      if (!value) return false;
+      values.push_back(*value);
+    }
+    out = std::move(values);
+  } else {  // optional
+    if (json.is_null()) {
+      out.reset();
+      return true;
+    }
+    typename T::value_type inner{};
+    if (!assign(inner, json)) return false;
+    out = inner;
+  }
+  return true;
+}
+
+void check_bounds(const Field& field, double number, const std::string& origin) {
+  const FieldRules& rules = field.rules;
+  const bool low = rules.min && (rules.open_min ? number <= *rules.min : number < *rules.min);
+  const bool high = rules.max && number > *rules.max;
+  if (!low && !high) return;
+  std::string expected = "must be ";
+  if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", *rules.min);
+  if (rules.min && rules.max) expected += " and ";
+  if (rules.max) expected += concat("at most ", *rules.max);
+  fail(ExitCode::config, origin, ": ", field.path, " = ", number, " is out of range: it ", expected);
+}
+
+std::string environment_name(const std::string& path) {
+  std::string name = "SATFORMER_";
+  for (const char c : path) {
+    if (c == '.')
+      name += "__";
+    else
+      name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+Json parse_value(std::string_view text) {
+  Json value = Json::parse(text, nullptr, false);
+  if (value.is_discarded()) {
+    if (text == "None" || text == "none") return nullptr;
+    if (text == "True") return true;
+    if (text == "False") return false;
+    return std::string(text);
+  }
+  return value;
+}
+
+}  // namespace
+
+Json field_value(const Field& field) {
+  return std::visit(
+      [](auto* pointer) -> Json {
+        using T = std::remove_pointer_t<decltype(pointer)>;
+        if constexpr (requires(T t) { t.has_value(); })
+          return *pointer ? Json(**pointer) : Json(nullptr);
+        else
+          return Json(*pointer);
+      },
+      field.value);
+}
+
+const Field* ConfigBinding::find(const std::string& path) const {
+  const auto it = std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) { return f.path == path; });
+  return it == fields_.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> ConfigBinding::paths() const {
+  std::vector<std::string> names;
+  for (const Field& field : fields_) names.push_back(field.path);
+  return names;
+}
+
+void ConfigBinding::set(const Field& field, const Json& value, const std::string& origin) {
+  Json json = value;
+  const bool wants_string = std::holds_alternative<std::string*>(field.value) ||
+                            std::holds_alternative<std::optional<std::string>*>(field.value);
+  if (wants_string && (json.is_number() || json.is_boolean()) && origin.rfind("--", 0) == 0) json = json.dump();
+  const bool ok = std::visit([&](auto* pointer) { return assign(*pointer, json); }, field.value);
+  if (!ok) {
+    fail(ExitCode::config, origin, ": ", field.path, " must be ", type_name(field.value), ", not ", json.dump());
+  }
+  const auto bound = [&](double number) { check_bounds(field, number, origin); };
+  std::visit(
+      [&](auto* pointer) {
+        using T = std::remove_pointer_t<decltype(pointer)>;
+        if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
+          bound(static_cast<double>(*pointer));
+        } else if constexpr (std::is_same_v<T, std::optional<std::int64_t>> ||
+                             std::is_same_v<T, std::optional<double>>) {
+          if (*pointer) bound(static_cast<double>(**pointer));
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+          for (const auto item : *pointer) bound(static_cast<double>(item));
+        } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>>) {
+          const auto& choices = field.rules.choices;
+          if (choices.empty()) return;
+          std::string text;
+          if constexpr (std::is_same_v<T, std::string>)
+            text = *pointer;
+          else if (*pointer)
+            text = **pointer;
+          else
+            return;
+          if (std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+          std::string list;
+          for (const auto& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+          fail(ExitCode::config, origin, ": ", field.path, " = '", text, "' is not one of: ", list, ".",
+               did_you_mean(text, choices));
+        }
+      },
+      field.value);
+  origins_[field.path] = origin;
+}
+
+void ConfigBinding::apply_json(const Json& json, const std::string& origin, const std::string& prefix) {
+  if (!json.is_object()) {
+    fail(ExitCode::config, origin, ": ", prefix.empty() ? "the document" : prefix.substr(0, prefix.size() - 1),
+         " must be a JSON object, not ", json.dump().substr(0, 60));
+  }
+  for (const auto& [key, value] : json.items()) {
+    const std::string path = prefix + key;
+    if (const Field* field = find(path)) {
+      set(*field, value, origin);
+      continue;
+    }
+    const std::string nested = path + ".";
+    const bool is_section =
+        std::any_of(fields_.begin(), fields_.end(), [&](const Field& f) { return f.path.rfind(nested, 0) == 0; });
+    if (!is_section) fail(ExitCode::config, origin, ": unknown key '", path, "'.", did_you_mean(path, paths()));
+    apply_json(value, origin, nested);
+  }
+}
+
+void ConfigBinding::apply_environment(const std::vector<std::string>& environment) {
+  std::map<std::string, const Field*> by_name;
+  std::vector<std::string> names;
+  for (const Field& field : fields_) {
+    by_name[environment_name(field.path)] = &field;
+    names.push_back(environment_name(field.path));
+  }
+  for (const std::string& entry : environment) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || entry.rfind("SATFORMER_", 0) != 0) continue;
+    const std::string name = entry.substr(0, equals);
+    if (name.find("__") == std::string::npos) continue;  // SATFORMER_CPU_ISA and the like are not config fields
+    const auto it = by_name.find(name);
+    if (it == by_name.end()) {
+      fail(ExitCode::config, "environment: ", name, " names no configuration field.", did_you_mean(name, names));
+    }
+    set(*it->second, parse_value(entry.substr(equals + 1)), concat("environment ", name));
+  }
+}
+
+void ConfigBinding::apply_override(std::string_view assignment) {
+  if (assignment.rfind("--", 0) == 0) assignment.remove_prefix(2);
+  const auto equals = assignment.find('=');
+  if (equals == std::string_view::npos) {
+    fail(ExitCode::usage, "'", assignment, "' is not an override: expected section.key=value");
+  }
+  std::string path(assignment.substr(0, equals));
+  std::replace(path.begin(), path.end(), '-', '_');
+  const Field* field = find(path);
+  if (!field) {
+    std::vector<const Field*> matches;
+    for (const Field& candidate : fields_) {
+      if (candidate.path.ends_with("." + path)) matches.push_back(&candidate);
+    }
+    if (matches.size() == 1) field = matches[0];
+    if (matches.size() > 1) {
+      fail(ExitCode::config, "--", path, " is ambiguous: ", matches[0]->path, " or ", matches[1]->path);
+    }
+  }
+  if (!field) fail(ExitCode::config, "--", path, ": unknown key.", did_you_mean(path, paths()));
+  set(*field, parse_value(assignment.substr(equals + 1)), concat("--", path));
+}
+
+Json ConfigBinding::to_json() const {
+  Json root = Json::object();
+  for (const Field& field : fields_) {
+    Json* node = &root;
+    std::string_view rest = field.path;
+    for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      node = &(*node)[std::string(rest.substr(0, dot))];
+      rest.remove_prefix(dot + 1);
+    }
+    (*node)[std::string(rest)] = field_value(field);
+  }
+  return root;
+}
+
+std::string ConfigBinding::origin(const std::string& path) const {
+  const auto it = origins_.find(path);
+  return it == origins_.end() ? "default" : it->second;
+}
+
+std::vector<std::string> ConfigBinding::unused() const {
+  std::vector<std::string> names;
+  for (const Field& field : fields_) {
+    if (field.rules.unused && origins_.count(field.path)) names.push_back(field.path);
+  }
+  return names;
+}
+
+std::string ConfigBinding::describe() const {
+  std::string text;
+  for (const Field& field : fields_) {
+    if (field.rules.unused) continue;
+    text += concat("  --", field.path, "=", field_value(field).dump(), "\n      ", field.help);
+    if (!field.rules.choices.empty()) {
+      text += " (";
+      for (std::size_t i = 0; i < field.rules.choices.size(); ++i) {
+        text += (i ? ", " : "") + field.rules.choices[i];
+      }
+      text += ")";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string ConfigBinding::show() const {
+  std::string text;
+  for (const Field& field : fields_) {
+    text += concat(field.path, " = ", field_value(field).dump(), "  [", origin(field.path), "]",
+                   field.rules.unused ? " (no effect here)" : "", "\n");
+  }
+  return text;
+}
+
+}  // namespace satformer

@@ -1,0 +1,60 @@
+#include "base/json.h"
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+namespace satformer {
+
+Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
+  constexpr int max_depth = 256;
+  std::vector<std::set<std::string>> keys;
+  std::string duplicate;
+  bool too_deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > max_depth) too_deep = true;
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.empty() && !keys.back().insert(parsed.get<std::string>()).second &&
+        duplicate.empty()) {
+      duplicate = parsed.get<std::string>();
+    }
+    return !too_deep;
+  };
+  Json value;
+  try {
+    value = Json::parse(text.begin(), text.end(), watch);
+  } catch (const Json::parse_error& error) {
+    std::size_t line = 1, column = 1;
+    const std::size_t end = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    for (std::size_t i = 0; i < end; ++i) {
+      if (text[i] == '\n') {
+        ++line;
+        column = 1;
+      } else {
+        ++column;
+      }
+    }
+    const std::string what = error.what();
+    const auto colon = what.rfind(": ");
+    fail(code, origin, ":", line, ":", column,
+         ": not valid JSON: ", colon == std::string::npos ? what : what.substr(colon + 2));
+  }
+  if (too_deep) fail(code, origin, ": JSON is nested deeper than ", max_depth, " levels");
+  if (!duplicate.empty()) fail(code, origin, ": key '", duplicate, "' is given twice");
+  return value;
+}
+
+Json read_json_file(const std::string& path, ExitCode code) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail_errno("open", path, errno ? errno : ENOENT);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) fail_errno("read", path, errno ? errno : EIO);
+  return parse_json(text, path, code);
+}
+
+}  // namespace satformer

@@ -1,0 +1,32 @@
+// Models on disk: a folder with model.safetensors and config.json under the authors' tensor names.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/registry.h"
+
+namespace satformer {
+
+// config.json of Hugging Face form: architectures, model_type, the model's fields.
+Json model_config_json(const Model& model);
+
+// Writes model.safetensors and config.json into `directory` (which exists). A tied head is stored once, as the
+// embedding.
+void save_model(const Model& model, const std::string& directory);
+
+struct LoadedModel {
+  std::unique_ptr<Model> model;
+  std::string directory;  // where the files were found
+};
+// `path`: a folder with config.json + model.safetensors, a run folder (its latest checkpoint) or a checkpoint folder.
+// Missing, extra or misshapen tensors are Error(checkpoint) naming the tensor, the shapes and the nearest name.
+LoadedModel load_model(const std::string& path, at::Device device);
+// Loads weights into an existing model of the same architecture and shape.
+void load_weights(Model& model, const std::string& safetensors_path);
+// The config.json of a model folder.
+Json read_model_config(const std::string& path);
+// A model's folder from a path as above.
+std::string resolve_model_directory(const std::string& path);
+
+}  // namespace satformer

@@ -1,0 +1,24 @@
+// The commands of the program, one file each; the list is in commands.cpp.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace satformer::cli {
+
+struct Command {
+  std::string name;
+  std::string summary;                                 // one line of `satformer --help`
+  int (*run)(std::span<const std::string> arguments);  // arguments after the command's name; returns the exit code
+};
+const std::vector<Command>& commands();
+
+int run_prepare(std::span<const std::string> arguments);
+int run_train(std::span<const std::string> arguments);
+int run_eval(std::span<const std::string> arguments);
+int run_generate(std::span<const std::string> arguments);
+int run_info(std::span<const std::string> arguments);
+int run_verify(std::span<const std::string> arguments);
+
+}  // namespace satformer::cli

@@ -1,0 +1,43 @@
+// Command-line options of one command: a thin front of CLI11, so that commands compile without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace satformer::cli {
+
+class Options {
+ public:
+  Options(const std::string& command, const std::string& summary);
+  ~Options();
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
+
+  // `names` as CLI11 writes them: "--batch-size,-b" or "inputs" for a positional. '_' and '-' are the same in names.
+  Options& add(const std::string& names, std::string& value, const std::string& help, bool required = false);
+  Options& add(const std::string& names, std::int64_t& value, const std::string& help, bool required = false);
+  Options& add(const std::string& names, int& value, const std::string& help, bool required = false);
+  Options& add(const std::string& names, double& value, const std::string& help, bool required = false);
+  Options& add(const std::string& names, std::vector<std::string>& value, const std::string& help,
+               bool required = false);
+  Options& flag(const std::string& names, bool& value, const std::string& help);
+  // Unknown "--section.key=value" and "--section.key value" arguments are kept for overrides() instead of refused.
+  Options& allow_overrides();
+  // Text after the list of options in --help.
+  Options& footer(const std::string& text);
+
+  // False: --help was printed and the command should return 0. Bad arguments throw Error(usage) naming the nearest
+  // option.
+  bool parse(std::span<const std::string> arguments);
+  const std::vector<std::string>& overrides() const;  // "section.key=value"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace satformer::cli

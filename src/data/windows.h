@@ -1,0 +1,50 @@
+// Training windows over token shards, and the order in which they are visited.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/shards.h"
+
+namespace satformer {
+
+// Non-overlapping windows of seq_length + 1 ids that share their border id: window i of a shard starts at
+// i*seq_length, so that every window has seq_length inputs and seq_length targets. Windows never cross shards.
+class TokenWindows {
+ public:
+  // Fewer tokens than one window is Error(data) with both numbers.
+  TokenWindows(std::shared_ptr<const TokenShards> shards, std::int64_t seq_length);
+  std::int64_t size() const { return total_; }
+  std::int64_t seq_length() const { return seq_length_; }
+  void read(std::int64_t window, std::span<std::int64_t> out) const;  // out.size() == seq_length + 1
+  // Where a window starts, for the window log.
+  struct Place {
+    std::size_t shard;
+    std::int64_t offset;
+  };
+  Place place(std::int64_t window) const;
+
+ private:
+  std::shared_ptr<const TokenShards> shards_;
+  std::int64_t seq_length_;
+  std::vector<std::int64_t> first_;  // first window number of each shard, then the total
+  std::int64_t total_ = 0;
+};
+
+// The n-th window ever visited, n counted over epochs: a fresh seeded permutation of all windows each epoch. The only
+// state is n itself, which checkpoints store.
+class DataOrder {
+ public:
+  DataOrder(std::int64_t num_windows, std::uint64_t seed);
+  std::int64_t window(std::int64_t n) const;
+  std::int64_t epoch(std::int64_t n) const { return n / num_windows_; }
+
+ private:
+  std::int64_t num_windows_;
+  std::uint64_t seed_;
+};
+
+}  // namespace satformer

@@ -1,0 +1,33 @@
+// Operations with a hand-written gradient, without the cost of torch's custom_function.h in every file.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace satformer {
+
+using TensorList = std::vector<at::Tensor>;
+
+// One call of a differentiable operation. An object lives from forward to backward; both run without autograd.
+// Undefined tensors are allowed among inputs, saved tensors and gradients.
+class DifferentiableOp {
+ public:
+  virtual ~DifferentiableOp() = default;
+  // Returns the outputs. Tensors pushed to `saved` (inputs, outputs or intermediates) reach backward, safely against
+  // in-place changes.
+  virtual TensorList forward(const TensorList& inputs, TensorList& saved) = 0;
+  // `grads`: one per output (undefined = zero). `needs[i]`: whether input i wants a gradient. Returns one per input.
+  virtual TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) = 0;
+};
+
+TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs);
+
+// Activation recomputation: runs `body` without recording, and again with recording in backward (non-reentrant in
+// effect: gradients reach `inputs` and every parameter that `body` captures). The inputs' gradients equal those of a
+// plain call.
+TensorList recompute(std::function<TensorList(const TensorList&)> body, const TensorList& inputs);
+
+}  // namespace satformer

@@ -1,0 +1,17 @@
+// DenseFormer's depth-weighted average: x = sum_j a_j X_j over the states of a dilation group.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <vector>
+
+namespace satformer {
+
+// states: N tensors of one shape; weights [N] (any shape with N elements). Differentiable in both.
+at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
+
+namespace reference {
+at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
+}  // namespace reference
+
+}  // namespace satformer

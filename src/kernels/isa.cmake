@@ -1,0 +1,1 @@
+add_library(satformer_isa INTERFACE)

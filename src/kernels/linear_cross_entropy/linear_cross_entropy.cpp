@@ -1,0 +1,42 @@
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace satformer {
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
+                                double scale) {
+  return reference::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale);
+}
+
+at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
+                        at::Tensor* greedy) {
+  at::NoGradGuard no_grad;
+  // Chunks of about 64 MiB of fp32 logits.
+  const std::int64_t rows =
+      std::max<std::int64_t>(16, (std::int64_t{16} << 20) / std::max<std::int64_t>(1, weight_VC.size(0)));
+  std::vector<at::Tensor> losses, hits;
+  for (std::int64_t begin = 0; begin < hidden_NC.size(0); begin += rows) {
+    const std::int64_t count = std::min(rows, hidden_NC.size(0) - begin);
+    const at::Tensor logits_NV = at::linear(hidden_NC.narrow(0, begin, count), weight_VC).to(at::kFloat);
+    const at::Tensor targets = targets_N.narrow(0, begin, count);
+    const at::Tensor kept = targets.ne(ignore_index);
+    const at::Tensor index = targets.clamp_min(0).unsqueeze(1);
+    const at::Tensor target_logit = logits_NV.gather(1, index).squeeze(1);
+    const at::Tensor loss = at::logsumexp(logits_NV, {1}) - target_logit;
+    losses.push_back(at::where(kept, loss, at::zeros_like(loss)));
+    if (greedy) hits.push_back(target_logit.eq(logits_NV.amax({1})).logical_and(kept));
+  }
+  if (greedy) *greedy = at::cat(hits);
+  return at::cat(losses);
+}
+
+}  // namespace satformer

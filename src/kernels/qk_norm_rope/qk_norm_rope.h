@@ -1,0 +1,25 @@
+// Optional per-head RMS norm of queries or keys, then rotary position embedding (NeoX halves).
+//   o_first = x_first*cos - x_second*sin,  o_second = x_first*sin + x_second*cos,  angle = position * theta^(-2i/D)
+#pragma once
+
+#include "kernels/tensor.h"
+
+namespace satformer {
+
+// Tables of fp32 cosines and sines for every position.
+struct RopeTable {
+  at::Tensor cos_PD, sin_PD;  // [positions, head_dim / 2], fp32
+};
+RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device);
+
+// x [B, T, H, D]; weight [D] or undefined (no norm); positions_BT int64, or undefined for positions 0..T-1.
+// The table is rounded to x's dtype before use. Differentiable in x and weight.
+at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
+                        const at::Tensor& positions_BT);
+
+namespace reference {
+at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
+                        const at::Tensor& positions_BT);
+}  // namespace reference
+
+}  // namespace satformer

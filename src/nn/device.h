@@ -1,0 +1,15 @@
+// Devices by name.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace satformer {
+
+// "cpu", "cuda" or "cuda:N". Error(config) for another name (nearest given) or where CUDA is not available (why).
+at::Device parse_device(const std::string& name);
+void set_num_threads(int threads);  // 0: OMP_NUM_THREADS, else the cores this process may use
+int num_threads();
+
+}  // namespace satformer

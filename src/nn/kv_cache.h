@@ -1,0 +1,40 @@
+// Keys and values of past positions, per layer and row. Holds post-RoPE keys and post-mix values, so that every
+// architecture needs exactly a Transformer's bytes; layer 0's values are never kept apart.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <vector>
+
+#include "nn/model_config.h"
+
+namespace satformer {
+
+class KvCache {
+ public:
+  KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, at::ScalarType dtype,
+          at::Device device);
+
+  // Called by the stack once per forward, before the layers: `valid_BT` (bool) marks real tokens of the new block.
+  // Error(config) if the block would pass the capacity, with both numbers.
+  void begin_block(const at::Tensor& valid_BT);
+  // Stores the block of one layer and returns all keys and values so far, [B, S, Hkv, D].
+  std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD, const at::Tensor& v_BTHD);
+  void end_block();
+
+  const at::Tensor& positions_BT() const { return positions_; }      // RoPE position of each token of the block
+  const at::Tensor& query_index_BT() const { return query_index_; }  // slot of each token of the block
+  at::Tensor key_valid_BS() const;                                   // bool over slots so far, this block included
+  std::int64_t length() const { return length_; }                    // slots filled by finished blocks
+  std::int64_t capacity() const { return capacity_; }
+  std::int64_t bytes() const;
+  void truncate(std::int64_t length);        // forgets slots from `length` on
+  void select_rows(const at::Tensor& rows);  // keeps these batch rows, in this order
+
+ private:
+  std::int64_t capacity_, length_ = 0, block_ = 0;
+  std::vector<at::Tensor> keys_, values_;  // [B, capacity, Hkv, D]
+  at::Tensor valid_BS_, count_B_, positions_, query_index_;
+};
+
+}  // namespace satformer

@@ -1,0 +1,52 @@
+// The decoder: embedding, blocks, final norm and head. An architecture is a residual routing and a value path put
+// into this stack (see models/registry.h, which builds one from its name).
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/kv_cache.h"
+#include "nn/model_config.h"
+#include "nn/observer.h"
+#include "nn/parameters.h"
+
+namespace satformer {
+
+struct ForwardOptions {
+  at::Tensor
+      attention_mask_BT;     // 1 = token, 0 = pad (left or right); undefined: no pads. Without a cache or with one
+  KvCache* cache = nullptr;  // appended to
+  LayerObserver* observer = nullptr;
+  bool recompute_layers = false;    // gradient checkpointing: keep only what crosses layers
+  std::int64_t logits_to_keep = 0;  // logits(): only the last n positions; 0 keeps all
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual const std::string& architecture() const = 0;  // registry name, "satformer"
+  virtual ParameterStore& parameters() = 0;
+  virtual const ParameterStore& parameters() const = 0;
+
+  // Computes in this type (float32, bfloat16) from fp32 parameters, which are cast in each forward; without autograd
+  // the casts are kept until a parameter changes.
+  virtual void set_compute_dtype(at::ScalarType dtype) = 0;
+  virtual at::ScalarType compute_dtype() const = 0;
+
+  // ids [B, T] int64. Final normalised states [B, T, C]. Error(config) if positions pass max_position_embeddings.
+  virtual at::Tensor hidden(const at::Tensor& ids_BT, const ForwardOptions& options) = 0;
+  virtual at::Tensor logits(const at::Tensor& ids_BT, const ForwardOptions& options) = 0;  // fp32 [B, T, V]
+  // scale * summed cross-entropy of targets [B, T] (already aligned with ids: targets[t] is what follows ids[t];
+  // -100 is ignored). Differentiable fp32 scalar.
+  virtual at::Tensor loss(const at::Tensor& ids_BT, const at::Tensor& targets_BT, double scale,
+                          const ForwardOptions& options) = 0;
+  // Loss of each target, fp32 [B, T], without gradient; `greedy` as in linear_cross_entropy.h.
+  virtual at::Tensor losses(const at::Tensor& ids_BT, const at::Tensor& targets_BT, const ForwardOptions& options,
+                            at::Tensor* greedy = nullptr) = 0;
+};
+
+}  // namespace satformer

@@ -1,0 +1,67 @@
+// Shape and options of a decoder, in the keys that the SATFormer authors publish, plus `residual_routing` and
+// `value_path`, which an architecture's name implies and which may be combined freely.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+
+namespace satformer {
+
+struct ModelConfig {
+  std::int64_t vocab_size = 32000;
+  std::int64_t hidden_size = 2048;
+  std::int64_t num_hidden_layers = 24;
+  std::int64_t num_heads = 32;
+  std::optional<std::int64_t> num_kv_heads;
+  bool qkv_bias = false;
+  bool qk_norm = false;
+  double qk_norm_eps = 1e-5;
+  std::optional<std::int64_t> window_size;
+  double rope_theta = 10000.0;
+  std::int64_t max_position_embeddings = 2048;
+  std::int64_t hidden_ratio = 4;
+  std::optional<std::int64_t> intermediate_size;
+  std::string hidden_act = "swish";
+  double initializer_range = 0.02;
+  double norm_eps = 1e-6;
+  bool use_cache = true;
+  std::optional<std::int64_t> pad_token_id;
+  std::int64_t bos_token_id = 1;
+  std::int64_t eos_token_id = 2;
+  bool tie_word_embeddings = false;
+  bool use_l2warp = false;
+  // Value path.
+  std::string value_path = "own";  // own | resformer | satformer
+  bool use_value_residual = true;  // false turns the value path into "own"
+  std::optional<std::int64_t> value_residual_last_k;
+  std::string value_residual_gate = "relu";
+  bool value_residual_proj_bias = false;
+  double value_residual_lambda2_init = 0.5;
+  // Residual routing.
+  std::string residual_routing = "plain";  // plain | dense | mudd | hyper
+  std::int64_t dwa_dilation = 1, dwa_period = 1;
+  std::int64_t num_ways = 4;
+  bool param_realloc = true, use_pre_post_da_norm = true;
+  std::int64_t expansion_rate = 4;
+  bool use_dynamic_hc = true, use_tanh = true;
+  std::string hc_norm_type = "rms";  // rms | layer
+  // Accepted: they choose implementations in the authors' code, not mathematics.
+  bool elementwise_affine = true, fuse_norm = true, fuse_swiglu = true, fuse_cross_entropy = true,
+       fuse_linear_cross_entropy = false;
+
+  void visit(FieldVisitor& visitor);
+  // Combinations that single bounds cannot see (heads that do not divide, ...): Error(config) naming both values.
+  void validate() const;
+
+  std::int64_t kv_heads() const { return num_kv_heads.value_or(num_heads); }
+  std::int64_t head_dim() const { return hidden_size / num_heads; }
+  std::int64_t ffn_size(std::int64_t layer) const;  // with MUDDFormer's rounding and re-allocation
+  std::string effective_value_path() const { return use_value_residual ? value_path : "own"; }
+  // Whether the value path acts in this layer (value_residual_last_k).
+  bool value_path_active(std::int64_t layer) const;
+};
+
+}  // namespace satformer

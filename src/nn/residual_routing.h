@@ -1,0 +1,52 @@
+// What a sublayer reads and how its output is absorbed. A routing owns the norms before its sublayers and any depth
+// mixing; it knows nothing of attention, values or the cache.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <memory>
+#include <vector>
+
+#include "nn/model_config.h"
+#include "nn/parameters.h"
+
+namespace satformer {
+
+// The streams of one forward pass. `carried` crosses layers and its meaning is the routing's own (one stream; four
+// streams and the history; hyper streams); `local` lives between reading and absorbing within one sublayer.
+struct StreamState {
+  std::vector<at::Tensor> carried;
+  std::vector<at::Tensor> local;
+};
+
+// Normalised inputs of an attention sublayer [B, T, C]. Routings with one stream give the same tensor three times.
+struct AttentionInput {
+  at::Tensor q, k, v;
+};
+
+class ResidualRouting {
+ public:
+  virtual ~ResidualRouting() = default;
+  virtual StreamState begin(const at::Tensor& embedding_BTC) const = 0;
+  virtual AttentionInput attention_input(std::int64_t layer, StreamState& state) const = 0;
+  virtual void absorb_attention(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC) const = 0;
+  virtual at::Tensor mlp_input(std::int64_t layer, StreamState& state) const = 0;
+  virtual void absorb_mlp(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC) const = 0;
+  virtual at::Tensor finish(StreamState& state) const = 0;             // what the final norm reads
+  virtual at::Tensor main_stream(const StreamState& state) const = 0;  // for observers, between layers
+  // Factor on the initial standard deviation of the sublayers' output projections.
+  virtual double output_init_scale() const { return 1.0; }
+};
+
+// Parameters are added to `store` under the authors' names: those of layer i when add_layer(i) is called, so that the
+// order of the state_dict is kept; the rest by add_tail().
+class RoutingBuilder {
+ public:
+  virtual ~RoutingBuilder() = default;
+  virtual void add_attention_side(std::int64_t layer, ParameterStore& store) = 0;
+  virtual void add_mlp_side(std::int64_t layer, ParameterStore& store) = 0;
+  virtual void add_tail(ParameterStore& store) = 0;
+  virtual std::unique_ptr<ResidualRouting> build() = 0;
+};
+
+}  // namespace satformer
