@@ -15,7 +15,8 @@ void check_sampling(const SamplingOptions& o) {
     fail(ExitCode::usage, "temperature ", o.temperature, " must be at least 0");
   }
   if (o.top_k < 0) fail(ExitCode::usage, "top-k ", o.top_k, " must be at least 0 (0: all tokens)");
-  if (!(o.top_p > 0 && o.top_p <= 1)) fail(ExitCode::usage, "top-p ", o.top_p, " must be greater than 0 and at most 1");
+  if (!(o.top_p > 0 && o.top_p <= 1))
+    fail(ExitCode::usage, "top-p ", o.top_p, " must be greater than 0 and at most 1");
 }
 
 std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& options, std::uint64_t row,
@@ -31,7 +32,8 @@ std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& 
   std::size_t kept = order.size();
   if (options.top_k > 0) kept = std::min<std::size_t>(kept, static_cast<std::size_t>(options.top_k));
   const bool sorted = kept < order.size() || options.top_p < 1;
-  if (sorted) std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(), larger);
+  if (sorted)
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(), larger);
   const double largest = logits[static_cast<std::size_t>(greedy)];
   std::vector<double> weight(kept);
   double total = 0;

@@ -11,14 +11,14 @@ WindowLoss window_loss(Model& model, const TokenWindows& windows, const WindowLo
   at::NoGradGuard no_grad;
   const at::Device device = model.parameters().device();
   const std::int64_t T = windows.seq_length();
-  const std::int64_t total =
-      options.max_windows > 0 ? std::min(options.max_windows, windows.size()) : windows.size();
+  const std::int64_t total = options.max_windows > 0 ? std::min(options.max_windows, windows.size()) : windows.size();
   WindowLoss result;
   for (std::int64_t begin = 0; begin < total;) {
     const std::int64_t count = std::min(options.batch_size, total - begin);
     const at::Tensor tokens = at::empty({count, T + 1}, at::kLong);
     for (std::int64_t i = 0; i < count; ++i) {
-      windows.read(begin + i, {tokens.mutable_data_ptr<std::int64_t>() + i * (T + 1), static_cast<std::size_t>(T + 1)});
+      windows.read(begin + i,
+                   {tokens.mutable_data_ptr<std::int64_t>() + i * (T + 1), static_cast<std::size_t>(T + 1)});
     }
     ForwardOptions forward;
     forward.observer = options.observer;
