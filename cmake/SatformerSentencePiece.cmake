@@ -14,8 +14,9 @@ function(satformer_add_sentencepiece)
   add_subdirectory("${sp_dir}" "${CMAKE_BINARY_DIR}/sentencepiece" EXCLUDE_FROM_ALL SYSTEM)
 endfunction()
 satformer_add_sentencepiece()
-add_library(satformer_sentencepiece INTERFACE)
-target_include_directories(satformer_sentencepiece SYSTEM INTERFACE "${sp_dir}/src")
+# Imported, so that the installed package can define it anew over the installed archives.
+add_library(satformer_sentencepiece INTERFACE IMPORTED)
+target_include_directories(satformer_sentencepiece INTERFACE "${sp_dir}/src")
 target_link_libraries(satformer_sentencepiece INTERFACE sentencepiece_train-static sentencepiece-static Threads::Threads)
 target_link_options(satformer_sentencepiece INTERFACE
   "LINKER:--exclude-libs,libsentencepiece.a:libsentencepiece_train.a")

@@ -1,8 +1,10 @@
 # One function makes a folder's library, its unit tests and its benchmarks from the file names.
 add_library(satformer_options INTERFACE)
-target_compile_options(satformer_options INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror
-  $<$<CONFIG:Release>:-O2> -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+target_compile_features(satformer_options INTERFACE cxx_std_20)
+# Ours alone: programs that link an installed satformer choose their own.
+target_compile_options(satformer_options INTERFACE $<BUILD_INTERFACE:
+  -Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;
+  $<$<CONFIG:Release>:-O2>;-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 target_include_directories(satformer_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/satformer>)
 
@@ -19,11 +21,11 @@ function(satformer_folder name)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC satformer_options ${ARG_DEPS})
-    set_property(GLOBAL APPEND PROPERTY SATFORMER_LIBRARIES ${target})
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE satformer_options ${ARG_DEPS})
   endif()
+  set_property(GLOBAL APPEND PROPERTY SATFORMER_LIBRARIES ${target})
   if(SATFORMER_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${target} GTest::gtest_main)

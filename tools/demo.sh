@@ -1,0 +1,132 @@
+#!/bin/bash
+# A SATFormer and a Transformer learn from real English text under the same budget: same tokens, order, batch and rate.
+# Text: Debian's dict-gcide (Webster's dictionary of 1913 and its successors), or TEXT=PATH: a text file, plain or
+# gzip, or anything else that `satformer prepare` reads (JSONL, a folder, a glob).
+#
+# Everything lies under demo/ (demo/NAME/ with TEXT). What is there is not made again: an interrupted training goes on
+# where it stopped. After a finished demo the next one trains anew and keeps the finished runs as previous-runs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+satformer=${SATFORMER:-build/release/satformer}
+text=${TEXT:-}
+vocabulary=4096
+prompt=${PROMPT:-Light}
+
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '\n%sdemo: %s%s\n' "$bold" "$*" "$plain"; }
+die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+
+[ -x "$satformer" ] || die "$satformer is not built: run 'make build'"
+demo=demo
+if [ -n "$text" ]; then
+  name=$(basename "$text")
+  demo=demo/${name%%.*}
+  case "$demo" in demo/data | demo/runs | demo/text | demo/previous-runs | demo/) demo=demo/text-${name%%.*} ;; esac
+fi
+data=$demo/data
+runs=$demo/runs
+mkdir -p "$demo"
+
+# The dictionary as dictd has it, from the installed package or from the package file alone.
+dictionary() {
+  local package=$demo/text/dict-gcide file=usr/share/dictd/gcide.dict.dz
+  for place in "/$file" "$package/$file"; do
+    if [ -e "$place" ]; then
+      echo "$place"
+      return
+    fi
+  done
+  echo "demo: fetching Debian's dict-gcide (15 MB)" >&2
+  mkdir -p "$package"
+  (
+    cd "$package"
+    apt-get download -q dict-gcide >&2 || { [ "$(id -u)" -eq 0 ] && apt-get update -q >&2 &&
+      apt-get download -q dict-gcide >&2; } || exit 1
+    dpkg -x dict-gcide_*.deb . && rm -f dict-gcide_*.deb
+  ) || { rm -rf "$package"
+    die "the package dict-gcide could not be fetched: install it as root (apt-get install dict-gcide) or name a text with TEXT=PATH"; }
+  echo "$package/$file"
+}
+
+# Writes $demo/text/corpus.txt: documents that end with a line "%%".
+corpus() {
+  mkdir -p "$demo/text"
+  local to=$demo/text/corpus.txt
+  [ -s "$to" ] && return
+  if [ -z "$text" ]; then
+    local from
+    from=$(dictionary)
+    gzip -dc <"$from" | LC_ALL=C tr -d '\200-\377' | LC_ALL=C awk -f tools/dictionary_text.awk >"$to.partial"
+  else
+    # gzip -dcf passes plain text through.
+    gzip -dcf "$text" | awk -f tools/split_text.awk >"$to.partial"
+  fi
+  [ -s "$to.partial" ] || die "no text came out of ${text:-the dictionary}"
+  mv "$to.partial" "$to"
+}
+
+prepare() {
+  local identity="dictionary"
+  if [ -n "$text" ]; then
+    [ -e "$text" ] || compgen -G "$text" >/dev/null || die "TEXT=$text does not exist"
+    identity="$(realpath -m "$text") $(stat -c '%s %Y' "$text" 2>/dev/null || true)"
+  fi
+  if [ -e "$data/manifest.json" ]; then
+    [ "$(cat "$demo/made-from" 2>/dev/null)" = "$identity" ] ||
+      die "$demo was made from another text or another state of it: remove that folder to begin anew"
+    return
+  fi
+  rm -rf "$demo/text/corpus.txt" "$data"
+  printf '%s\n' "$identity" >"$demo/made-from"
+  say "preparing ${text:-the dictionary}: a tokenizer of $vocabulary pieces, then token shards"
+  if [ -z "$text" ] || { [ -f "$text" ] && [[ ! $text =~ \.jsonl?(\.gz)?$ ]]; }; then
+    corpus
+    "$satformer" prepare "$demo/text/corpus.txt" --document-separator '%%' --train-tokenizer "$vocabulary" \
+      --output-dir "$data"
+  else
+    "$satformer" prepare "$text" --train-tokenizer "$vocabulary" --output-dir "$data"
+  fi
+}
+
+train() {  # ARCHITECTURE
+  local run=$runs/$1
+  [ ! -e "$run/demo-finished" ] || return 0
+  say "training a tiny $1 into $run"
+  mkdir -p "$run"
+  "$satformer" train --config "configs/$1/tiny.json" --data.data_dir="$data" --checkpointing.checkpoint_dir="$run" \
+    --resume auto
+  touch "$run/demo-finished"
+}
+
+summary() {
+  local out=$demo/summary.txt
+  {
+    for architecture in satformer transformer; do
+      echo "--- $architecture: validation"
+      "$satformer" eval --model "$runs/$architecture" --data-dir "$data"
+    done
+    echo "--- satformer: gates of each layer"
+    "$satformer" gates --model "$runs/satformer" --data-dir "$data"
+    for architecture in satformer transformer; do
+      echo "--- $architecture continues \"$prompt\""
+      "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
+        --seed 1
+    done
+  } | tee "$out.partial"
+  mv "$out.partial" "$out"
+}
+
+prepare
+if [ -e "$runs/finished" ]; then
+  rm -rf "$demo/previous-runs"
+  mv "$runs" "$demo/previous-runs"
+  say "the finished runs of the last demo are kept in $demo/previous-runs"
+fi
+start=$SECONDS
+train satformer
+train transformer
+say "summary (training took $((SECONDS - start)) s)"
+summary
+touch "$runs/finished"
+say "this summary is in $demo/summary.txt, the runs in $runs, the prepared data in $data"

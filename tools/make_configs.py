@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Writes configs/ARCHITECTURE/SCALE.json: the same recipe for all six architectures at each scale, so that a comparison
+differs in nothing but the architecture. `--check` only tells whether the files are up to date."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "configs"
+
+# Class name, and the options that only this architecture has.
+ARCHITECTURES = {
+    "transformer": ("TransformerForCausalLM", {}),
+    "resformer": (
+        "ResFormerForCausalLM",
+        {"use_value_residual": True, "value_residual_last_k": None, "value_residual_lambda2_init": 0.5},
+    ),
+    "satformer": (
+        "SATFormerForCausalLM",
+        {
+            "use_value_residual": True,
+            "value_residual_last_k": None,
+            "value_residual_gate": "relu",
+            "value_residual_proj_bias": False,
+        },
+    ),
+    "denseformer": ("DenseFormerForCausalLM", {"dwa_dilation": 1, "dwa_period": 1}),
+    "muddformer": ("MUDDFormerForCausalLM", {"num_ways": 4, "param_realloc": True, "use_pre_post_da_norm": True}),
+    "hyperconnections": (
+        "HyperConnectionsForCausalLM",
+        {"expansion_rate": 4, "use_dynamic_hc": True, "use_tanh": True, "hc_norm_type": "rms"},
+    ),
+}
+
+# Warm-up and total are billions of tokens.
+SCALES = {
+    # For two CPU cores and the data of `make demo`: 400 steps of 2048 tokens.
+    "tiny": {
+        "shape": (128, 6, 4, 384), "vocab": 4096, "seq": 256, "batch": (8, 1), "lr": (3e-3, 3e-4),
+        "tokens": (0.00008192, 0.0008192), "dtype": "float32", "data": "demo/data",
+        "checkpoint_interval": 100,
+        "logging": {"log_interval": 10, "eval_interval": 100, "eval_iters": 2, "sample_interval": 200,
+                    "sample_prompt": "Light", "sample_tokens": 48},
+    },
+    "small": {"shape": (768, 11, 12, 3072), "batch": (64, 1), "lr": (2e-3, 2e-4), "tokens": (0.05, 5.0)},
+    "medium": {"shape": (1024, 18, 16, 4096), "batch": (32, 2), "lr": (1.5e-3, 1.5e-4), "tokens": (0.1, 10.0)},
+    "large": {"shape": (1536, 19, 24, 6144), "batch": (16, 4), "lr": (1e-3, 1e-4), "tokens": (0.2, 20.0)},
+    "xl": {"shape": (2048, 24, 32, 5632), "batch": (8, 8), "lr": (8e-4, 8e-5), "tokens": (0.3, 30.0)},
+}  # fmt: skip
+
+
+def config(architecture, scale):
+    class_name, own = ARCHITECTURES[architecture]
+    s = SCALES[scale]
+    hidden, layers, heads, intermediate = s["shape"]
+    assert hidden % heads == 0, f"{scale}: {heads} heads do not divide {hidden}"
+    seq_length = s.get("seq", 4096)
+    return {
+        "model": {
+            "class_name": class_name,
+            "config_overrides": {
+                "vocab_size": s.get("vocab", 32000),
+                "hidden_size": hidden,
+                "num_hidden_layers": layers,
+                "num_heads": heads,
+                "num_kv_heads": None,
+                "intermediate_size": intermediate,
+                "max_position_embeddings": seq_length,
+                "qk_norm": True,
+                "tie_word_embeddings": True,
+                **own,
+            },
+        },
+        "tokenizer": {"save_with_model": True},
+        "data": {"data_dir": s.get("data", "data"), "seq_length": seq_length},
+        "training": {
+            "batch_size": s["batch"][0],
+            "gradient_accumulation_steps": s["batch"][1],
+            "learning_rate": s["lr"][0],
+            "min_lr": s["lr"][1],
+            "lr_decay_style": "cosine",
+            "warmup_tokens": s["tokens"][0],
+            "max_tokens": s["tokens"][1],
+            "weight_decay": 0.1,
+            "decay": "matrices",
+            "beta1": 0.9,
+            "beta2": 0.95,
+            "grad_clip": 1.0,
+            "dtype": s.get("dtype", "bfloat16"),
+        },
+        "checkpointing": {
+            "checkpoint_dir": f"checkpoints/{architecture}/{scale}",
+            "checkpoint_interval": s.get("checkpoint_interval", 2000),
+            "keep_last": 2,
+        },
+        "logging": s.get("logging", {"log_interval": 10, "eval_interval": 500, "eval_iters": 100}),
+        "system": {"seed": 42},
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    wanted = {
+        CONFIGS / architecture / f"{scale}.json": json.dumps(config(architecture, scale), indent=2) + "\n"
+        for architecture in ARCHITECTURES
+        for scale in SCALES
+    }
+    if check:
+        found = set(CONFIGS.rglob("*.json"))
+        wrong = sorted(path for path in found | set(wanted) if not path.exists() or path.read_text() != wanted.get(path))
+        for path in wrong:
+            print(f"{path.relative_to(CONFIGS.parent)} is not what tools/make_configs.py writes: run it")
+        return 1 if wrong else 0
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
