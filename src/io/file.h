@@ -40,6 +40,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  // Syncs and closes the temporary file, which frees its descriptor; commit() then only renames.
+  void close_synced();
   void commit();
   std::uint64_t size() const { return written_; }
 

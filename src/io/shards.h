@@ -6,16 +6,22 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/file.h"
 
 namespace satformer {
 
+inline constexpr std::string_view shard_format = "satformer-shards";  // "format" of the manifest
+inline constexpr int shard_format_version = 1;
+// In a folder while finished shards replace those there; one that is left marks a folder nobody should read.
+inline constexpr std::string_view unfinished_marker = "prepare.unfinished";
+
 class TokenShards {
  public:
   // Opens `<dir>/<prefix>*.bin`. Errors (data): no file, an empty file, a size that is no multiple of the id width,
-  // a file that differs in size from its manifest.
+  // a file that differs in size from its manifest, files that only one of folder and manifest has.
   TokenShards(const std::string& directory, const std::string& prefix);
 
   // Reads every id once; an id >= vocab_size is Error(data) with file, offset (in tokens) and the id.

@@ -1,0 +1,164 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace satformer {
+namespace {
+
+// An open file, closed on every way out.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
+    if (value_ < 0) fail_errno("open", path, errno);
+  }
+  ~Descriptor() { ::close(value_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+void write_all(int descriptor, const void* data, std::size_t size, const std::string& path) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t count = ::write(descriptor, at, size);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_errno("write", path, errno);
+    }
+    at += count;
+    size -= static_cast<std::size_t>(count);
+  }
+}
+
+// The size of an open regular file; folders are refused, whose reading would fail less clearly.
+std::size_t file_size(int descriptor, const std::string& path) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) fail_errno("examine", path, errno);
+  if (S_ISDIR(info.st_mode)) fail_errno("read", path, EISDIR);
+  return static_cast<std::size_t>(info.st_size);
+}
+
+std::string parent_directory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const Descriptor file(path, O_RDONLY);
+  std::string text;
+  text.reserve(file_size(file.get(), path));
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno("read", path, errno);
+    if (count == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+}
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const Descriptor file(path, O_RDONLY);
+  const std::size_t size = file_size(file.get(), path);
+  if (size == 0) return;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) fail_errno("map", path, errno);
+  data_ = static_cast<const std::byte*>(data);
+  size_ = size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_errno("create", temporary_, errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  write_all(descriptor_, bytes.data(), bytes.size(), temporary_);
+  written_ += bytes.size();
+}
+
+void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void AtomicFile::close_synced() {
+  if (descriptor_ < 0) return;
+  if (::fsync(descriptor_) != 0) fail_errno("sync", temporary_, errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail_errno("close", temporary_, errno);
+}
+
+void AtomicFile::commit() {
+  close_synced();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno("rename to its final name", temporary_, errno);
+  temporary_.clear();
+  sync_directory(parent_directory(path_));
+}
+
+void write_file_atomic(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void make_directories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && !std::filesystem::is_directory(path, error) && !error) error.assign(ENOTDIR, std::generic_category());
+  if (error) fail_errno("create folder", path, error.value());
+}
+
+void sync_directory(const std::string& path) {
+  const Descriptor directory(path, O_RDONLY | O_DIRECTORY);
+  // Some network file systems cannot sync folders; there the rename alone has to do.
+  if (::fsync(directory.get()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_errno("sync", path, errno);
+}
+
+void sync_file(const std::string& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (::fsync(file.get()) != 0) fail_errno("sync", path, errno);
+}
+
+AppendFile::AppendFile(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_errno("open", path, errno);
+}
+
+AppendFile::~AppendFile() { ::close(descriptor_); }
+
+void AppendFile::append(std::string_view text) { write_all(descriptor_, text.data(), text.size(), path_); }
+
+}  // namespace satformer

@@ -1,0 +1,250 @@
+// SentencePiece models, loaded and used. A text is normalised as a whole, then cut into words which no piece of the
+// vocabulary crosses; each word is encoded alone and remembered, which gives the ids of the whole text at a multiple
+// of the speed.
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/tokenizer.h"
+
+namespace satformer {
+namespace {
+
+namespace fs = std::filesystem;
+using sentencepiece::SentencePieceProcessor;
+
+constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, a space inside the vocabulary
+
+// The integer at field numbers `outer` / `inner` of a serialised protocol buffer; the last one counts.
+std::optional<std::uint64_t> proto_integer(std::string_view message, std::uint64_t outer, std::uint64_t inner) {
+  std::optional<std::uint64_t> found;
+  const auto varint = [&](std::uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64 && !message.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      value |= std::uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
+  };
+  std::uint64_t tag = 0, value = 0;
+  while (varint(tag)) {
+    const std::uint64_t wire = tag & 7;
+    if (wire == 0) {
+      if (!varint(value)) break;
+      if (outer == 0 && tag >> 3 == inner) found = value;
+    } else if (wire == 2) {
+      if (!varint(value) || value > message.size()) break;
+      if (tag >> 3 == outer && outer != 0) {
+        if (const auto in = proto_integer(message.substr(0, value), 0, inner)) found = in;
+      }
+      message.remove_prefix(value);
+    } else if (wire == 1 || wire == 5) {
+      const std::size_t width = wire == 1 ? 8 : 4;
+      if (message.size() < width) break;
+      message.remove_prefix(width);
+    } else {
+      break;
+    }
+  }
+  return found;
+}
+
+class WordCache {
+ public:
+  template <class Encode>
+  const std::vector<int>& get(std::string_view word, const Encode& encode) {
+    if (const auto it = ids_.find(word); it != ids_.end()) return it->second;
+    if (word.size() > 48) return long_word_ = encode(word);
+    if (ids_.size() > 65536) ids_.clear();
+    return ids_.emplace(std::string(word), encode(word)).first->second;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, std::vector<int>, Hash, std::equal_to<>> ids_;
+  std::vector<int> long_word_;
+};
+
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(std::string model, const std::string& origin) : model_(std::move(model)), origin_(origin) {
+    sentencepiece::SetMinLogLevel(3);
+    load(model_, origin, normalizer_);
+    // Protocol buffers merge when appended: the same model without a normaliser (charsmap empty, no prefix space, no
+    // whitespace collapse, no escape).
+    load(model_ + std::string("\x1a\x08\x12\x00\x18\x00\x20\x00\x28\x00", 10), origin, segmenter_);
+    const std::string x = normalize("x");
+    if (x.size() > 1 && x.ends_with("x")) prefix_ = x.substr(0, x.size() - 1);
+    if (normalizer_.unk_id() >= 0)
+      normalizer_.Decode(std::vector<int>{normalizer_.unk_id()}, &unknown_).IgnoreError();
+    const std::string collapsed = normalize("x  x");
+    collapses_ = collapsed.find(std::string(space_mark) + std::string(space_mark)) == std::string::npos &&
+                 collapsed.find("  ") == std::string::npos;
+    find_word_borders();
+    if (eos_id() < 0) fail(ExitCode::data, origin, ": this SentencePiece model has no end-of-sequence token");
+  }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override { return segment(normalize(text)); }
+
+  std::vector<std::int32_t> encode_continued(std::string_view text) const override {
+    // A leading letter keeps what a normaliser would strip from the start of a text.
+    const std::string normalized = normalize("x" + std::string(text));
+    const std::string start = prefix_ + "x";
+    return normalized.starts_with(start) ? segment(std::string_view(normalized).substr(start.size())) : encode(text);
+  }
+
+  std::string token_bytes(std::int32_t id, bool at_start) const override {
+    check_id(id);
+    if (normalizer_.IsControl(id) || normalizer_.IsUnused(id)) return {};
+    if (normalizer_.IsUnknown(id)) return unknown_;
+    const std::string& piece = normalizer_.IdToPiece(id);
+    if (normalizer_.IsByte(id)) return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));
+    std::string_view rest = piece;
+    if (at_start && (!prefix_.empty() || collapses_) && rest.starts_with(space_mark)) {
+      rest.remove_prefix(collapses_ ? leading_marks(rest) : space_mark.size());
+    }
+    std::string text;
+    for (std::size_t at = 0; at < rest.size();) {
+      if (rest.substr(at).starts_with(space_mark)) {
+        text += ' ';
+        at += space_mark.size();
+      } else {
+        text += rest[at++];
+      }
+    }
+    return text;
+  }
+
+  bool is_special(std::int32_t id) const override { return normalizer_.IsControl(id); }
+  std::int64_t vocab_size() const override { return normalizer_.GetPieceSize(); }
+  std::int32_t eos_id() const override { return normalizer_.eos_id(); }
+  std::int32_t bos_id() const override { return normalizer_.bos_id(); }
+  std::string piece(std::int32_t id) const override {
+    check_id(id);
+    return normalizer_.IdToPiece(id);
+  }
+  std::string name() const override { return "sentencepiece"; }
+  std::string sha256() const override {
+    Sha256 hash;
+    hash.update(model_);
+    return hash.hex();
+  }
+  void save(const std::string& directory) const override {
+    write_file_atomic((fs::path(directory) / "tokenizer.model").string(), model_);
+  }
+
+ private:
+  static void load(const std::string& model, const std::string& origin, SentencePieceProcessor& processor) {
+    const auto status = processor.LoadFromSerializedProto(model);
+    if (!status.ok() || processor.GetPieceSize() < 1) {
+      fail(ExitCode::data, origin,
+           ": not a usable SentencePiece model: ", status.ok() ? "its vocabulary is empty" : status.error_message());
+    }
+  }
+
+  std::string normalize(std::string_view text) const {
+    std::string normalized;
+    const auto status = normalizer_.Normalize(text, &normalized);
+    if (!status.ok()) fail(ExitCode::data, origin_, ": text cannot be normalised: ", status.error_message());
+    return normalized;
+  }
+
+  // Words end where no piece of a BPE vocabulary goes on: before spaces, and around newlines. Without byte fallback a
+  // run of unknown characters is one id, which a border would split.
+  void find_word_borders() {
+    constexpr std::uint64_t trainer_spec = 2, model_type = 3, byte_fallback = 35, bpe = 2;
+    by_words_ = proto_integer(model_, trainer_spec, model_type) == bpe &&
+                proto_integer(model_, trainer_spec, byte_fallback) == 1;
+    around_newlines_ = by_words_;
+    for (int id = 0; id < normalizer_.GetPieceSize() && by_words_; ++id) {
+      if (normalizer_.IsControl(id) || normalizer_.IsUnknown(id) || normalizer_.IsByte(id)) continue;
+      const std::string_view piece = normalizer_.IdToPiece(id);
+      if (piece.find(space_mark, leading_marks(piece)) != std::string_view::npos) by_words_ = false;
+      if (piece.find(' ') != std::string_view::npos) by_words_ = false;
+      if (piece.find('\n') != std::string_view::npos && piece.find_first_not_of('\n') != std::string_view::npos) {
+        around_newlines_ = false;
+      }
+    }
+  }
+
+  static std::size_t leading_marks(std::string_view text) {
+    std::size_t size = 0;
+    while (text.substr(size).starts_with(space_mark)) size += space_mark.size();
+    return size;
+  }
+
+  // Length of the word that a non-empty normalised text begins with.
+  std::size_t word_length(std::string_view text) const {
+    if (around_newlines_ && text.front() == '\n') {
+      return std::min(text.find_first_not_of('\n'), text.size());
+    }
+    std::size_t at = leading_marks(text);
+    while (at < text.size()) {
+      if (text[at] == space_mark[0] && text.substr(at).starts_with(space_mark)) break;
+      if (around_newlines_ && text[at] == '\n') break;
+      ++at;
+    }
+    return at;
+  }
+
+  std::vector<std::int32_t> segment(std::string_view normalized) const {
+    const auto encode_raw = [this](std::string_view text) {
+      std::vector<int> ids;
+      const auto status = segmenter_.Encode(text, &ids);
+      if (!status.ok()) fail(ExitCode::data, origin_, ": text cannot be encoded: ", status.error_message());
+      return ids;
+    };
+    if (!by_words_) return encode_raw(normalized);
+    std::unique_ptr<WordCache> cache = take_cache();
+    std::vector<std::int32_t> ids;
+    ids.reserve(normalized.size() / 3);
+    while (!normalized.empty()) {
+      const std::size_t length = word_length(normalized);
+      const std::vector<int>& word = cache->get(normalized.substr(0, length), encode_raw);
+      ids.insert(ids.end(), word.begin(), word.end());
+      normalized.remove_prefix(length);
+    }
+    const std::lock_guard lock(mutex_);
+    caches_.push_back(std::move(cache));
+    return ids;
+  }
+
+  // Each caller at work has a cache of its own.
+  std::unique_ptr<WordCache> take_cache() const {
+    const std::lock_guard lock(mutex_);
+    if (caches_.empty()) return std::make_unique<WordCache>();
+    auto cache = std::move(caches_.back());
+    caches_.pop_back();
+    return cache;
+  }
+
+  std::string model_, origin_;
+  SentencePieceProcessor normalizer_, segmenter_;
+  std::string prefix_;      // what the normaliser puts before a text
+  bool collapses_ = false;  // the normaliser strips and joins spaces
+  bool by_words_ = false, around_newlines_ = false;
+  std::string unknown_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<WordCache>> caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(std::string model, const std::string& origin) {
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), origin);
+}
+
+}  // namespace satformer

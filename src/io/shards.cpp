@@ -1,0 +1,164 @@
+#include "io/shards.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace satformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> shard_names(const std::string& directory, const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator it(directory, error);
+  if (error) fail_errno("open the shard folder", directory, error.value());
+  for (const fs::directory_iterator end; it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(".bin") && name.size() >= prefix.size() + 4) names.push_back(name);
+  }
+  if (error) fail_errno("list the shard folder", directory, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// First id >= vocab_size, or the number of ids.
+template <class Id>
+std::size_t first_outside(std::span<const std::byte> bytes, std::int64_t vocab_size) {
+  constexpr std::size_t block = 16384;
+  Id ids[block];
+  const std::size_t count = bytes.size() / sizeof(Id);
+  for (std::size_t at = 0; at < count; at += block) {
+    const std::size_t size = std::min(block, count - at);
+    std::memcpy(ids, bytes.data() + at * sizeof(Id), size * sizeof(Id));
+    Id largest = 0;
+    for (std::size_t i = 0; i < size; ++i) largest = std::max(largest, ids[i]);
+    if (static_cast<std::int64_t>(largest) < vocab_size) continue;
+    for (std::size_t i = 0; i < size; ++i) {
+      if (static_cast<std::int64_t>(ids[i]) >= vocab_size) return at + i;
+    }
+  }
+  return count;
+}
+
+template <class Id>
+void copy_ids(const std::byte* from, std::span<std::int64_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Id id;
+    std::memcpy(&id, from + i * sizeof(Id), sizeof(Id));
+    out[i] = static_cast<std::int64_t>(id);
+  }
+}
+
+struct Manifest {
+  int bytes_per_id = 2;
+  std::string tokenizer_sha256;
+  std::map<std::string, std::int64_t> tokens;  // by file name
+};
+
+Manifest read_manifest(const std::string& path) {
+  const Json json = read_json_file(path, ExitCode::data);
+  Manifest manifest;
+  try {
+    if (!json.is_object() || json.value("format", std::string()) != shard_format) {
+      fail(ExitCode::data, path, ": not a manifest of token shards (\"format\" must be \"", shard_format, "\")");
+    }
+    if (const auto version = json.at("version").get<std::int64_t>(); version != shard_format_version) {
+      fail(ExitCode::data, path, ": version ", version, " of the shard format; this program reads version ",
+           shard_format_version);
+    }
+    manifest.bytes_per_id = json.at("bytes_per_id").get<int>();
+    manifest.tokenizer_sha256 = json.at("tokenizer").at("sha256").get<std::string>();
+    for (const Json& file : json.at("files")) {
+      manifest.tokens[file.at("name").get<std::string>()] = file.at("tokens").get<std::int64_t>();
+    }
+  } catch (const Json::exception& error) {
+    fail(ExitCode::data, path, ": not a manifest of token shards: ", error.what());
+  }
+  if (manifest.bytes_per_id != 2 && manifest.bytes_per_id != 4) {
+    fail(ExitCode::data, path, ": bytes_per_id = ", manifest.bytes_per_id, " must be 2 or 4");
+  }
+  return manifest;
+}
+
+}  // namespace
+
+TokenShards::TokenShards(const std::string& directory, const std::string& prefix) {
+  const fs::path folder(directory);
+  if (fs::exists(folder / unfinished_marker)) {
+    fail(ExitCode::data, directory, ": an unfinished `prepare` left this folder incomplete; run it again");
+  }
+  const std::vector<std::string> names = shard_names(directory, prefix);
+  if (names.empty()) fail(ExitCode::data, directory, ": no ", prefix, "*.bin token shard is there");
+  const std::string manifest_path = (folder / "manifest.json").string();
+  std::optional<Manifest> manifest;
+  if (fs::exists(manifest_path)) {
+    manifest = read_manifest(manifest_path);
+    width_ = manifest->bytes_per_id;
+    tokenizer_sha256_ = manifest->tokenizer_sha256;
+    for (const auto& [name, tokens] : manifest->tokens) {
+      if (name.starts_with(prefix) && !std::binary_search(names.begin(), names.end(), name)) {
+        fail(ExitCode::data, directory, ": ", name, " is in the manifest and not in the folder");
+      }
+    }
+  }
+  for (const std::string& name : names) {
+    const std::string path = (folder / name).string();
+    MappedFile file(path);
+    const std::size_t size = file.bytes().size();
+    if (size == 0) fail(ExitCode::data, path, ": the token shard is empty");
+    if (size % static_cast<std::size_t>(width_) != 0) {
+      fail(ExitCode::data, path, ": ", size, " bytes are not a multiple of the ", width_, " bytes of an id");
+    }
+    const auto tokens = static_cast<std::int64_t>(size / static_cast<std::size_t>(width_));
+    if (manifest) {
+      const auto it = manifest->tokens.find(name);
+      if (it == manifest->tokens.end())
+        fail(ExitCode::data, path, ": the manifest beside it does not list this shard");
+      if (it->second != tokens) {
+        fail(ExitCode::data, path, ": ", tokens, " tokens where the manifest says ", it->second);
+      }
+    }
+    total_ += tokens;
+    files_.push_back(std::move(file));
+  }
+}
+
+std::int64_t TokenShards::shard_tokens(std::size_t shard) const {
+  return static_cast<std::int64_t>(files_.at(shard).bytes().size()) / width_;
+}
+
+void TokenShards::check_ids(std::int64_t vocab_size) const {
+  for (const MappedFile& file : files_) {
+    const std::size_t count = file.bytes().size() / static_cast<std::size_t>(width_);
+    const std::size_t at = width_ == 2 ? first_outside<std::uint16_t>(file.bytes(), vocab_size)
+                                       : first_outside<std::uint32_t>(file.bytes(), vocab_size);
+    if (at == count) continue;
+    std::int64_t id = 0;
+    const std::byte* from = file.bytes().data() + at * static_cast<std::size_t>(width_);
+    if (width_ == 2) copy_ids<std::uint16_t>(from, {&id, 1});
+    if (width_ == 4) copy_ids<std::uint32_t>(from, {&id, 1});
+    fail(ExitCode::data, file.path(), ": id ", id, " at token offset ", at, " is outside the vocabulary of ",
+         vocab_size);
+  }
+}
+
+void TokenShards::read(std::size_t shard, std::int64_t offset, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  if (offset < 0 || offset > shard_tokens(shard) - count) {
+    fail(ExitCode::internal, files_[shard].path(), ": tokens ", offset, " to ", offset + count, " of ",
+         shard_tokens(shard), " were asked for");
+  }
+  const std::byte* from = files_[shard].bytes().data() + offset * width_;
+  if (width_ == 2) return copy_ids<std::uint16_t>(from, out);
+  copy_ids<std::uint32_t>(from, out);
+}
+
+}  // namespace satformer
