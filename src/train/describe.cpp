@@ -18,9 +18,12 @@ std::string row(const std::string& label, const std::string& value) {
 }
 
 std::string grouped(std::int64_t value) {  // 1,234,567
-  std::string text = std::to_string(value);
-  for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3)
-    text.insert(static_cast<std::size_t>(i), ",");
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 

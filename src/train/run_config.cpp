@@ -164,8 +164,9 @@ void RunConfig::validate() const {
     fail(ExitCode::config, "training.max_tokens = ", training.max_tokens, " billion (", billions(training.max_tokens),
          " tokens) is less than one step of ", tokens_per_step(), " tokens");
   }
-  if (data.train_prefix == data.val_prefix) {
-    fail(ExitCode::config, "data.train_prefix and data.val_prefix are both '", data.train_prefix, "'");
+  if (data.train_prefix.starts_with(data.val_prefix) || data.val_prefix.starts_with(data.train_prefix)) {
+    fail(ExitCode::config, "data.train_prefix '", data.train_prefix, "' and data.val_prefix '", data.val_prefix,
+         "' must not begin with one another: shards are <prefix>*.bin, so one would hold the other's");
   }
 }
 
