@@ -18,6 +18,7 @@ int run_prepare(std::span<const std::string> arguments);
 int run_train(std::span<const std::string> arguments);
 int run_eval(std::span<const std::string> arguments);
 int run_generate(std::span<const std::string> arguments);
+int run_gates(std::span<const std::string> arguments);
 int run_info(std::span<const std::string> arguments);
 int run_verify(std::span<const std::string> arguments);
 

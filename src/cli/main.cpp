@@ -1,1 +1,73 @@
-int main() { return 0; }
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/command.h"
+
+namespace {
+
+using satformer::Error;
+using satformer::ExitCode;
+using satformer::cli::Command;
+
+void print_help(std::FILE* out) {
+  std::fprintf(out,
+               "satformer: train, evaluate and take apart decoders that reach back to early representations\n\n"
+               "Usage: satformer COMMAND [OPTIONS]\n\nCommands:\n");
+  for (const Command& command : satformer::cli::commands()) {
+    std::fprintf(out, "  %-10s %s\n", command.name.c_str(), command.summary.c_str());
+  }
+  std::fprintf(out, "\n'satformer COMMAND --help' lists the options of a command. Exit codes: docs/exit-codes.md.\n");
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    print_help(stderr);
+    return static_cast<int>(ExitCode::usage);
+  }
+  const std::string& name = arguments[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    std::printf("satformer %s\n", SATFORMER_VERSION);
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : satformer::cli::commands()) {
+    if (command.name == name) return command.run({arguments.data() + 1, arguments.size() - 1});
+    names.push_back(command.name);
+  }
+  satformer::fail(ExitCode::usage, "unknown command '", name, "'.", satformer::did_you_mean(name, names),
+                  " 'satformer --help' lists them.");
+}
+
+int report(ExitCode code, const char* message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "satformer: error: %s\n", message);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const int code = run(std::vector<std::string>(argv + 1, argv + argc));
+    if (std::fflush(stdout) != 0) return report(ExitCode::system, "cannot write to standard output");
+    return code;
+  } catch (const Error& error) {
+    return report(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    if (what.find("not enough memory") != std::string::npos || what.find("out of memory") != std::string::npos) {
+      return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
+    }
+    return report(ExitCode::internal, error.what());
+  }
+}

@@ -23,9 +23,13 @@ struct Architecture {
 std::span<const Architecture> architectures();
 const Architecture& architecture_by_name(std::string_view name);  // by any of its names; Error(config), nearest named
 
-// Sets routing and value path from the architecture, unless `json` (config_overrides) names them.
+// The defaults of an architecture: ModelConfig's, with its routing and value path.
+ModelConfig default_model_config(const Architecture& architecture);
+// `overrides`: the authors' model.config_overrides. Errors name `origin`.
 ModelConfig model_config_from_json(const Architecture& architecture, const Json& overrides,
                                    const std::string& origin);
+// Config keys that a model of this routing and value path does not read, although another one would.
+std::vector<std::string> unread_model_keys(const ModelConfig& config);
 
 // Allocates the model. On Device::Meta only shapes exist: nothing can be run, everything can be counted.
 std::unique_ptr<Model> make_model(const Architecture& architecture, const ModelConfig& config, at::Device device);

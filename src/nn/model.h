@@ -19,9 +19,9 @@ struct ForwardOptions {
   at::Tensor
       attention_mask_BT;     // 1 = token, 0 = pad (left or right); undefined: no pads. Without a cache or with one
   KvCache* cache = nullptr;  // appended to
-  LayerObserver* observer = nullptr;
-  bool recompute_layers = false;    // gradient checkpointing: keep only what crosses layers
-  std::int64_t logits_to_keep = 0;  // logits(): only the last n positions; 0 keeps all
+  LayerObserver* observer = nullptr;  // with recompute_layers it may watch but not replace
+  bool recompute_layers = false;      // gradient checkpointing: keep only what crosses layers
+  std::int64_t logits_to_keep = 0;    // logits(): only the last n positions; 0 keeps all
 };
 
 class Model {
@@ -48,5 +48,8 @@ class Model {
   virtual at::Tensor losses(const at::Tensor& ids_BT, const at::Tensor& targets_BT, const ForwardOptions& options,
                             at::Tensor* greedy = nullptr) = 0;
 };
+
+// Allocates a decoder of `config`'s routing and value path; parameters are not initialised. See models/registry.h.
+std::unique_ptr<Model> make_decoder(const std::string& architecture, const ModelConfig& config, at::Device device);
 
 }  // namespace satformer

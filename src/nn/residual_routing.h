@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/compute_weights.h"
 #include "nn/model_config.h"
 #include "nn/parameters.h"
 
@@ -28,25 +29,18 @@ class ResidualRouting {
  public:
   virtual ~ResidualRouting() = default;
   virtual StreamState begin(const at::Tensor& embedding_BTC) const = 0;
-  virtual AttentionInput attention_input(std::int64_t layer, StreamState& state) const = 0;
+  virtual AttentionInput attention_input(std::int64_t layer, StreamState& state, ComputeWeights& weights) const = 0;
   virtual void absorb_attention(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC) const = 0;
-  virtual at::Tensor mlp_input(std::int64_t layer, StreamState& state) const = 0;
-  virtual void absorb_mlp(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC) const = 0;
+  virtual at::Tensor mlp_input(std::int64_t layer, StreamState& state, ComputeWeights& weights) const = 0;
+  virtual void absorb_mlp(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC,
+                          ComputeWeights& weights) const = 0;
   virtual at::Tensor finish(StreamState& state) const = 0;             // what the final norm reads
   virtual at::Tensor main_stream(const StreamState& state) const = 0;  // for observers, between layers
   // Factor on the initial standard deviation of the sublayers' output projections.
   virtual double output_init_scale() const { return 1.0; }
 };
 
-// Parameters are added to `store` under the authors' names: those of layer i when add_layer(i) is called, so that the
-// order of the state_dict is kept; the rest by add_tail().
-class RoutingBuilder {
- public:
-  virtual ~RoutingBuilder() = default;
-  virtual void add_attention_side(std::int64_t layer, ParameterStore& store) = 0;
-  virtual void add_mlp_side(std::int64_t layer, ParameterStore& store) = 0;
-  virtual void add_tail(ParameterStore& store) = 0;
-  virtual std::unique_ptr<ResidualRouting> build() = 0;
-};
+// Builds the routing that `config.residual_routing` names; its parameters join `store` under the authors' names.
+std::unique_ptr<ResidualRouting> make_residual_routing(const ModelConfig& config, ParameterStore& store);
 
 }  // namespace satformer

@@ -21,7 +21,7 @@ std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BT
     }
     if (!norms.post.empty())
       sum = rms_norm(sum, norms.post[static_cast<std::size_t>(c)], norms.eps) + states_BTD.back();
-    streams.push_back(sum);
+    streams.push_back(sum.to(states_BTD[0].scalar_type()));
   }
   return streams;
 }

@@ -29,14 +29,15 @@ HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams
     read.alpha = params.static_alpha;
     read.beta = params.static_beta;
   }
-  read.input_BTD = (read.alpha.select(-1, 0).unsqueeze(-1) * streams_BTnD).sum(-2);
+  read.input_BTD = (read.alpha.select(-1, 0).unsqueeze(-1) * streams_BTnD).sum(-2).to(streams_BTnD.scalar_type());
   return read;
 }
 
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD) {
   const std::int64_t n = streams_BTnD.size(2);
-  const at::Tensor mix = read.alpha.narrow(-1, 1, n).transpose(-1, -2);  // row j: weights of stream j's sources
-  return read.beta.unsqueeze(-1) * output_BTD.unsqueeze(2) + at::matmul(mix, streams_BTnD);
+  const at::Tensor mix = read.alpha.narrow(-1, 1, n).transpose(-1, -2).to(at::kFloat);  // row j: stream j's sources
+  const at::Tensor written = read.beta.to(at::kFloat).unsqueeze(-1) * output_BTD.unsqueeze(2).to(at::kFloat);
+  return (written + at::matmul(mix, streams_BTnD.to(at::kFloat))).to(streams_BTnD.scalar_type());
 }
 
 }  // namespace satformer::reference

@@ -1,0 +1,158 @@
+#include "checkpoint/model_io.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/tensor_io.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+
+namespace satformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const model_file = "model.safetensors";
+const char* const config_file = "config.json";
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+Json model_config_json(const Model& model) {
+  const Architecture& architecture = architecture_by_name(model.architecture());
+  ModelConfig config = model.config();
+  Json json = Json::object();
+  json["architectures"] = {architecture.class_name};
+  json["model_type"] = architecture.model_type;
+  const Json fields = ConfigBinding(config).to_json();
+  json.update(fields);
+  json["dtype"] = "float32";
+  json["torch_dtype"] = "float32";
+  return json;
+}
+
+void save_model(const Model& model, const std::string& directory) {
+  std::vector<at::Tensor> host;
+  std::vector<TensorView> views;
+  for (const Parameter& p : model.parameters().list()) {
+    host.push_back(p.value.detach().cpu().contiguous());
+    views.push_back(view_of_tensor(p.name, host.back()));
+  }
+  write_safetensors(directory + "/" + model_file, views);
+  write_file_atomic(directory + "/" + config_file, model_config_json(model).dump(2) + "\n");
+}
+
+void load_weights(Model& model, const std::string& safetensors_path) {
+  const SafetensorsFile file(safetensors_path);
+  at::NoGradGuard no_grad;
+  std::vector<std::string> present;
+  for (const auto& view : file.tensors()) present.push_back(view.name);
+  std::set<std::string> used;
+  for (Parameter& p : model.parameters().list()) {
+    const TensorView* view = file.find(p.name);
+    if (!view && file.find("_orig_mod." + p.name)) view = file.find("_orig_mod." + p.name);
+    if (!view) {
+      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' of the ", model.architecture(),
+           " model is missing.", did_you_mean(p.name, present));
+    }
+    if (at::IntArrayRef(view->shape) != p.value.sizes()) {
+      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' has shape ", shape_text(view->shape),
+           ", the model expects ", shape_text(p.value.sizes()));
+    }
+    const at::Tensor loaded = tensor_from_view(*view);
+    if (!loaded.is_floating_point()) {
+      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' has type ", view->dtype,
+           ", expected a floating-point type");
+    }
+    p.value.copy_(loaded);
+    used.insert(view->name);
+  }
+  for (const auto& view : file.tensors()) {
+    if (used.count(view.name)) continue;
+    const bool tied_head = view.name == "lm_head.weight" && model.config().tie_word_embeddings;
+    if (tied_head) {  // a second copy of a tied head must be the embedding
+      const at::Tensor embedding = model.parameters().find("model.embeddings.weight")->value;
+      const at::Tensor head = tensor_from_view(view);
+      if (head.sizes() == embedding.sizes() && head.to(at::kFloat).equal(embedding.detach().cpu())) continue;
+      fail(ExitCode::checkpoint, safetensors_path,
+           ": tie_word_embeddings is true but lm_head.weight differs from "
+           "model.embeddings.weight");
+    }
+    std::vector<std::string> expected;
+    for (const Parameter& p : model.parameters().list()) expected.push_back(p.name);
+    fail(ExitCode::checkpoint, safetensors_path, ": tensor '", view.name, "' does not belong to a ",
+         model.architecture(), " model of this config.", did_you_mean(view.name, expected));
+  }
+}
+
+std::string resolve_model_directory(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) fail(ExitCode::checkpoint, "no model at '", path, "': the path does not exist");
+  if (!fs::is_directory(path, error)) {
+    fail(ExitCode::checkpoint, "'", path, "' is not a folder with ", config_file, " and ", model_file);
+  }
+  const auto holds_model = [&](const fs::path& p) {
+    return fs::exists(p / model_file) && fs::exists(p / config_file);
+  };
+  if (holds_model(path)) return path;
+  if (holds_model(fs::path(path) / "final")) return (fs::path(path) / "final").string();
+  const fs::path checkpoints = fs::path(path) / "checkpoints";
+  std::vector<std::string> steps;
+  if (fs::is_directory(checkpoints, error)) {
+    for (const auto& entry : fs::directory_iterator(checkpoints)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("step-", 0) == 0 && name.find(".tmp") == std::string::npos && holds_model(entry.path())) {
+        steps.push_back(entry.path().string());
+      }
+    }
+  }
+  if (steps.empty()) {
+    fail(ExitCode::checkpoint, "no model in '", path, "': expected ", config_file, " and ", model_file,
+         " there, in final/ or in checkpoints/step-*/");
+  }
+  return *std::max_element(steps.begin(), steps.end());
+}
+
+Json read_model_config(const std::string& path) {
+  return read_json_file(resolve_model_directory(path) + "/" + config_file, ExitCode::checkpoint);
+}
+
+LoadedModel load_model(const std::string& path, at::Device device) {
+  const std::string directory = resolve_model_directory(path);
+  const std::string origin = directory + "/" + config_file;
+  Json json = read_json_file(origin, ExitCode::checkpoint);
+  if (!json.is_object()) fail(ExitCode::checkpoint, origin, ": not a JSON object");
+  std::string name;
+  if (json.contains("architectures") && json["architectures"].is_array() && !json["architectures"].empty() &&
+      json["architectures"][0].is_string()) {
+    name = json["architectures"][0].get<std::string>();
+  } else if (json.contains("model_type") && json["model_type"].is_string()) {
+    name = json["model_type"].get<std::string>();
+  } else {
+    fail(ExitCode::checkpoint, origin, ": neither 'architectures' nor 'model_type' names the architecture");
+  }
+  const Architecture& architecture = architecture_by_name(name);
+  // Hugging Face files carry many keys that say nothing about the shape; only ours are read.
+  ModelConfig config = default_model_config(architecture);
+  ConfigBinding binding(config);
+  Json known = Json::object();
+  for (const Field& field : binding.fields()) {
+    if (json.contains(field.path)) known[field.path] = json[field.path];
+  }
+  binding.apply_json(known, origin);
+  LoadedModel loaded{make_model(architecture, config, device), directory};
+  load_weights(*loaded.model, directory + "/" + model_file);
+  return loaded;
+}
+
+}  // namespace satformer

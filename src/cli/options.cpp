@@ -1,0 +1,122 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/error.h"
+
+namespace satformer::cli {
+
+struct Options::Impl {
+  CLI::App app;
+  bool overrides_allowed = false;
+  std::vector<std::string> overrides;
+  std::vector<std::string> names;
+
+  CLI::Option* decorate(CLI::Option* option, bool required) {
+    if (required) option->required();
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    return option;
+  }
+};
+
+Options::Options(const std::string& command, const std::string& summary) : impl_(std::make_unique<Impl>()) {
+  impl_->app.name("satformer " + command);
+  impl_->app.description(summary);
+  impl_->app.option_defaults()->ignore_underscore();
+  impl_->app.get_formatter()->column_width(34);
+}
+Options::~Options() = default;
+
+Options& Options::add(const std::string& names, std::string& value, const std::string& help, bool required) {
+  impl_->decorate(impl_->app.add_option(names, value, help), required);
+  return *this;
+}
+Options& Options::add(const std::string& names, std::int64_t& value, const std::string& help, bool required) {
+  impl_->decorate(impl_->app.add_option(names, value, help), required)->capture_default_str();
+  return *this;
+}
+Options& Options::add(const std::string& names, int& value, const std::string& help, bool required) {
+  impl_->decorate(impl_->app.add_option(names, value, help), required)->capture_default_str();
+  return *this;
+}
+Options& Options::add(const std::string& names, double& value, const std::string& help, bool required) {
+  impl_->decorate(impl_->app.add_option(names, value, help), required)->capture_default_str();
+  return *this;
+}
+Options& Options::add(const std::string& names, std::vector<std::string>& value, const std::string& help,
+                      bool required) {
+  impl_->decorate(impl_->app.add_option(names, value, help), required);
+  return *this;
+}
+Options& Options::flag(const std::string& names, bool& value, const std::string& help) {
+  impl_->decorate(impl_->app.add_flag(names, value, help), false);
+  return *this;
+}
+Options& Options::allow_overrides() {
+  impl_->overrides_allowed = true;
+  impl_->app.allow_extras();
+  return *this;
+}
+Options& Options::footer(const std::string& text) {
+  impl_->app.footer(text);
+  return *this;
+}
+
+namespace {
+
+// "--batch-size" and "--batch_size" are one option, declared with dashes.
+std::string with_dashes(const std::string& argument) {
+  if (argument.rfind("--", 0) != 0) return argument;
+  const auto end = std::min(argument.find('='), argument.size());
+  if (argument.substr(0, end).find('.') != std::string::npos) return argument;
+  std::string changed = argument;
+  std::replace(changed.begin() + 2, changed.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  return changed;
+}
+
+}  // namespace
+
+bool Options::parse(std::span<const std::string> arguments) {
+  // CLI11 takes the arguments in reverse order.
+  std::vector<std::string> reversed;
+  for (auto it = arguments.rbegin(); it != arguments.rend(); ++it) reversed.push_back(with_dashes(*it));
+  const std::string& name = impl_->app.get_name();
+  const auto refuse = [&](const std::string& what) {
+    fail(ExitCode::usage, name, ": ", what, " See '", name, " --help'.");
+  };
+  try {
+    impl_->app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << impl_->app.help();
+    return false;
+  } catch (const CLI::ExtrasError& error) {
+    std::string first;
+    for (const auto& extra : impl_->app.remaining()) {
+      if (first.empty()) first = extra;
+    }
+    refuse(concat("unknown argument '", first, "'.", did_you_mean(first.substr(0, first.find('=')), impl_->names)));
+  } catch (const CLI::ParseError& error) {
+    refuse(std::string(error.what()) + ".");
+  }
+  const std::vector<std::string> rest = impl_->app.remaining();
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const std::string& argument = rest[i];
+    const std::string key = argument.substr(0, argument.find('='));
+    if (argument.rfind("--", 0) != 0 || key.find('.') == std::string::npos) {
+      refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
+    }
+    if (argument.find('=') != std::string::npos) {
+      impl_->overrides.push_back(argument.substr(2));
+    } else if (i + 1 < rest.size() && rest[i + 1].rfind("--", 0) != 0) {
+      impl_->overrides.push_back(argument.substr(2) + "=" + rest[++i]);
+    } else {
+      refuse(concat("'", argument, "' needs a value: ", argument, "=VALUE."));
+    }
+  }
+  return true;
+}
+
+const std::vector<std::string>& Options::overrides() const { return impl_->overrides; }
+
+}  // namespace satformer::cli

@@ -1,0 +1,70 @@
+#include "nn/attention_layer.h"
+
+#include <ATen/ops/linear.h>
+
+#include "base/error.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace satformer {
+
+AttentionLayer::AttentionLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale,
+                               ParameterStore& store)
+    : layer_(layer),
+      num_heads_(config.num_heads),
+      kv_heads_(config.kv_heads()),
+      head_dim_(config.head_dim()),
+      qk_norm_eps_(config.qk_norm_eps) {
+  const std::string prefix = concat("model.layers.", layer, ".attn.");
+  const std::int64_t C = config.hidden_size, kv = kv_heads_ * head_dim_;
+  const double std_dev = config.initializer_range;
+  const auto projection = [&](const char* name, std::int64_t out, at::Tensor& weight, at::Tensor* bias,
+                              double scale) {
+    weight =
+        store.add(prefix + name + ".weight", {out, C}, Init::normal(std_dev * scale), ParamKind::matrix, "attention");
+    if (bias && config.qkv_bias) {
+      *bias = store.add(prefix + name + ".bias", {out}, Init::constant(0), ParamKind::bias, "attention");
+    }
+  };
+  projection("q_proj", C, q_weight_, &q_bias_, 1);
+  projection("k_proj", kv, k_weight_, &k_bias_, 1);
+  projection("v_proj", kv, v_weight_, &v_bias_, 1);
+  projection("o_proj", C, o_weight_, nullptr, output_init_scale);
+  if (config.qk_norm) {
+    q_norm_weight_ = store.add(prefix + "q_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
+    k_norm_weight_ = store.add(prefix + "k_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
+  }
+}
+
+at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath& value_path, ValueState& values,
+                                   const ValueContext& context, const PassContext& pass) const {
+  ComputeWeights& w = context.weights;
+  const std::int64_t B = input.q.size(0), T = input.q.size(1);
+  at::Tensor q_BTHD = at::linear(input.q, w(q_weight_), w(q_bias_)).view({B, T, num_heads_, head_dim_});
+  at::Tensor k_BTHD = at::linear(input.k, w(k_weight_), w(k_bias_)).view({B, T, kv_heads_, head_dim_});
+  at::Tensor v_BTHD = at::linear(input.v, w(v_weight_), w(v_bias_)).view({B, T, kv_heads_, head_dim_});
+  v_BTHD = value_path.mix(layer_, input.v, v_BTHD, values, context);
+  q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
+  k_BTHD = qk_norm_rope(k_BTHD, k_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
+  if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
+  at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
+  if (pass.query_valid_BT.defined()) {
+    out_BTHD = out_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
+  }
+  return at::linear(out_BTHD.reshape({B, T, num_heads_ * head_dim_}), w(o_weight_));
+}
+
+MlpLayer::MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store) {
+  const std::string prefix = concat("model.layers.", layer, ".mlp.");
+  const std::int64_t C = config.hidden_size, F = config.ffn_size(layer);
+  const Init init = Init::normal(config.initializer_range);
+  gate_weight_ = store.add(prefix + "gate_proj.weight", {F, C}, init, ParamKind::matrix, "mlp");
+  up_weight_ = store.add(prefix + "up_proj.weight", {F, C}, init, ParamKind::matrix, "mlp");
+  down_weight_ = store.add(prefix + "down_proj.weight", {C, F},
+                           Init::normal(config.initializer_range * output_init_scale), ParamKind::matrix, "mlp");
+}
+
+at::Tensor MlpLayer::forward(const at::Tensor& input_BTC, ComputeWeights& w) const {
+  return gated_mlp(input_BTC, w(gate_weight_), w(up_weight_), w(down_weight_));
+}
+
+}  // namespace satformer

@@ -1,0 +1,47 @@
+// The attention sublayer: projections, value mixing, QK norm, rotary embedding, cache, attention, output projection.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
+#include "nn/kv_cache.h"
+#include "nn/residual_routing.h"
+#include "nn/value_path.h"
+
+namespace satformer {
+
+// What is the same for all layers of one forward pass.
+struct PassContext {
+  RopeTable rope;
+  at::Tensor positions_BT;  // undefined: 0..T-1
+  AttentionMask mask;
+  at::Tensor query_valid_BT;  // bool; undefined: every query is a token
+  KvCache* cache = nullptr;
+};
+
+class AttentionLayer {
+ public:
+  // `output_init_scale` multiplies the initial standard deviation of o_proj.
+  AttentionLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store);
+  // Inputs [B, T, C], normalised. Returns [B, T, C]; zero in the rows of pads.
+  at::Tensor forward(const AttentionInput& input, const ValuePath& value_path, ValueState& values,
+                     const ValueContext& context, const PassContext& pass) const;
+
+ private:
+  std::int64_t layer_, num_heads_, kv_heads_, head_dim_;
+  double qk_norm_eps_;
+  at::Tensor q_weight_, k_weight_, v_weight_, o_weight_;
+  at::Tensor q_bias_, k_bias_, v_bias_;       // undefined without qkv_bias
+  at::Tensor q_norm_weight_, k_norm_weight_;  // undefined without qk_norm
+};
+
+// The gated feed-forward sublayer.
+class MlpLayer {
+ public:
+  MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store);
+  at::Tensor forward(const at::Tensor& input_BTC, ComputeWeights& weights) const;
+
+ private:
+  at::Tensor gate_weight_, up_weight_, down_weight_;
+};
+
+}  // namespace satformer

@@ -1,0 +1,63 @@
+#include "nn/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace satformer {
+namespace {
+
+// libtorch_cuda registers itself when it is loaded; nothing links it, so that CPU-only wheels work.
+void require_cuda(const std::string& name) {
+  if (at::hasCUDA()) return;
+  std::string reason = "no CUDA device is visible to libtorch";
+  if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) reason = dlerror();
+  if (!at::hasCUDA()) fail(ExitCode::config, "device '", name, "' cannot be used: ", reason);
+}
+
+}  // namespace
+
+at::Device parse_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (name == "cuda" || name.rfind("cuda:", 0) == 0) {
+    int index = 0;
+    if (name.size() > 4) {
+      const char* end = name.data() + name.size();
+      const auto parsed = std::from_chars(name.data() + 5, end, index);
+      if (parsed.ec != std::errc() || parsed.ptr != end || index < 0 || index > 1023) {
+        fail(ExitCode::config, "device '", name, "' is not cpu, cuda or cuda:N");
+      }
+    }
+    require_cuda(name);
+    const int visible = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+    if (index >= visible) fail(ExitCode::config, "device '", name, "': only ", visible, " CUDA devices are visible");
+    return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
+  }
+  const std::vector<std::string> known = {"cpu", "cuda", "cuda:0"};
+  fail(ExitCode::config, "device '", name, "' is not cpu, cuda or cuda:N.", did_you_mean(name, known));
+}
+
+void set_num_threads(int threads) {
+  if (threads <= 0) {
+    const char* environment = std::getenv("OMP_NUM_THREADS");
+    threads = environment ? std::atoi(environment) : 0;
+  }
+  if (threads <= 0) {
+    cpu_set_t set;
+    threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  }
+  at::set_num_threads(std::max(1, threads));
+}
+
+int num_threads() { return at::get_num_threads(); }
+
+}  // namespace satformer

@@ -1,0 +1,75 @@
+#include "nn/kv_cache.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+
+namespace satformer {
+
+KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, at::ScalarType dtype,
+                 at::Device device)
+    : capacity_(capacity) {
+  const auto options = at::TensorOptions().dtype(dtype).device(device);
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    keys_.push_back(at::empty({batch, capacity, config.kv_heads(), config.head_dim()}, options));
+    values_.push_back(at::empty({batch, capacity, config.kv_heads(), config.head_dim()}, options));
+  }
+  valid_BS_ = at::zeros({batch, capacity}, options.dtype(at::kBool));
+  count_B_ = at::zeros({batch}, options.dtype(at::kLong));
+}
+
+void KvCache::begin_block(const at::Tensor& valid_BT) {
+  const std::int64_t block = valid_BT.size(1);
+  if (valid_BT.size(0) != valid_BS_.size(0)) {
+    fail(ExitCode::internal, "KV cache for ", valid_BS_.size(0), " rows is given a block of ", valid_BT.size(0));
+  }
+  if (length_ + block > capacity_) {
+    fail(ExitCode::config, "context of ", length_ + block, " tokens passes the KV cache's capacity of ", capacity_);
+  }
+  block_ = block;
+  valid_BS_.narrow(1, length_, block).copy_(valid_BT);
+  positions_ = (count_B_.unsqueeze(1) + at::cumsum(valid_BT.to(at::kLong), 1) - 1).clamp_min(0);
+  query_index_ = (at::arange(block, positions_.options()) + length_).unsqueeze(0).expand({valid_BT.size(0), block});
+  count_B_ = count_B_ + valid_BT.sum(1, false, at::kLong);
+}
+
+std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& k_BTHD,
+                                                  const at::Tensor& v_BTHD) {
+  const auto l = static_cast<std::size_t>(layer);
+  keys_[l].narrow(1, length_, block_).copy_(k_BTHD);
+  values_[l].narrow(1, length_, block_).copy_(v_BTHD);
+  return {keys_[l].narrow(1, 0, length_ + block_), values_[l].narrow(1, 0, length_ + block_)};
+}
+
+void KvCache::end_block() {
+  length_ += block_;
+  block_ = 0;
+}
+
+at::Tensor KvCache::key_valid_BS() const { return valid_BS_.narrow(1, 0, length_ + block_); }
+
+std::int64_t KvCache::bytes() const {
+  std::int64_t total = 0;
+  for (const auto& t : keys_) total += t.numel() * t.element_size();
+  for (const auto& t : values_) total += t.numel() * t.element_size();
+  return total;
+}
+
+void KvCache::truncate(std::int64_t length) {
+  if (length < 0 || length > length_) fail(ExitCode::internal, "KV cache of ", length_, " cut to ", length);
+  valid_BS_.narrow(1, length, capacity_ - length).zero_();
+  count_B_ = valid_BS_.sum(1, false, at::kLong);
+  length_ = length;
+}
+
+void KvCache::select_rows(const at::Tensor& rows) {
+  for (auto& t : keys_) t = t.index_select(0, rows);
+  for (auto& t : values_) t = t.index_select(0, rows);
+  valid_BS_ = valid_BS_.index_select(0, rows);
+  count_B_ = count_B_.index_select(0, rows);
+}
+
+}  // namespace satformer

@@ -1,0 +1,110 @@
+// MUDDFormer: queries, keys, values and the residual read four streams, each a dynamic mix of all earlier states.
+//   h = attn(norm Q, norm K, norm V) + R;  X_{i+1} = h + mlp(norm h)
+//   dw = W2 gelu(W1 rms(X_{i+1})) + static;  streams from dw and all states (kernels/depth_aggregate)
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+
+#include "base/error.h"
+#include "kernels/depth_aggregate/depth_aggregate.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "nn/routing/routings.h"
+
+namespace satformer {
+namespace {
+
+struct DepthModule {
+  std::int64_t ways;
+  at::Tensor w1, w2, static_weight;
+  DepthAggregateNorms norms;
+};
+
+// carried = {Q, K, V, R, X_0, ..., X_i} ({R, X_0, ...} after the last layer); local = {attention output}, then {h}.
+class MuddRouting : public ResidualRouting {
+ public:
+  MuddRouting(const ModelConfig& config, ParameterStore& store)
+      : eps_(config.norm_eps), last_layer_(config.num_hidden_layers - 1) {
+    for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+      q_norm_.push_back(add_norm_weight(config, layer, "attn_norm_q", store));
+      k_norm_.push_back(add_norm_weight(config, layer, "attn_norm_k", store));
+      v_norm_.push_back(add_norm_weight(config, layer, "attn_norm_v", store));
+      mlp_norm_.push_back(add_norm_weight(config, layer, "mlp_norm", store));
+      depth_.push_back(add_depth_module(config, layer, store));
+    }
+  }
+
+  StreamState begin(const at::Tensor& e) const override { return {{e, e, e, e, e}, {}}; }
+  AttentionInput attention_input(std::int64_t layer, StreamState& state, ComputeWeights&) const override {
+    const auto l = static_cast<std::size_t>(layer);
+    return {rms_norm(state.carried[0], q_norm_[l], eps_), rms_norm(state.carried[1], k_norm_[l], eps_),
+            rms_norm(state.carried[2], v_norm_[l], eps_)};
+  }
+  void absorb_attention(std::int64_t, StreamState& state, const at::Tensor& output_BTC) const override {
+    state.local = {output_BTC};
+  }
+  at::Tensor mlp_input(std::int64_t layer, StreamState& state, ComputeWeights&) const override {
+    const AddNorm result =
+        add_rms_norm(state.local[0], state.carried[3], mlp_norm_[static_cast<std::size_t>(layer)], eps_);
+    state.local = {result.sum};
+    return result.normed;
+  }
+  void absorb_mlp(std::int64_t layer, StreamState& state, const at::Tensor& output_BTC,
+                  ComputeWeights& weights) const override {
+    std::vector<at::Tensor> states(state.carried.begin() + 4, state.carried.end());
+    states.push_back(state.local[0] + output_BTC);
+    state.local.clear();
+    state.carried = aggregate(depth_[static_cast<std::size_t>(layer)], states, weights);
+    state.carried.insert(state.carried.end(), states.begin(), states.end());
+  }
+  at::Tensor finish(StreamState& state) const override { return state.carried[0]; }
+  at::Tensor main_stream(const StreamState& state) const override { return state.carried.back(); }
+
+ private:
+  DepthModule add_depth_module(const ModelConfig& config, std::int64_t layer, ParameterStore& store) const {
+    const std::string prefix = concat("model.layers.", layer, ".da.");
+    const std::int64_t C = config.hidden_size, states = layer + 2;
+    DepthModule m;
+    m.ways = layer == last_layer_ ? 1 : config.num_ways;
+    const std::int64_t outputs = m.ways * states;
+    const bool norms = config.use_pre_post_da_norm;
+    m.w1 = store.add(prefix + "w1.weight", {outputs, C}, Init::normal(1.0 / static_cast<double>(C)),
+                     ParamKind::matrix, "routing");
+    m.w2 = store.add(prefix + "w2.weight", {outputs, outputs}, Init::constant(0), ParamKind::matrix, "routing");
+    std::vector<float> init(static_cast<std::size_t>(outputs), 0.0f);
+    for (std::int64_t c = 0; c < m.ways && !norms; ++c)
+      init[static_cast<std::size_t>(c * states + states - 1)] = 1.0f;
+    m.static_weight =
+        store.add(prefix + "static_weight", {m.ways, states}, Init::elements(init), ParamKind::scalar, "routing");
+    m.norms.eps = config.norm_eps;
+    for (std::int64_t j = 0; j < states && norms; ++j) {
+      m.norms.pre.push_back(store.add(concat(prefix, "pre_da_norms.", j, ".weight"), {C}, Init::constant(1),
+                                      ParamKind::norm, "routing"));
+    }
+    for (std::int64_t c = 0; c < m.ways && norms; ++c) {
+      m.norms.post.push_back(store.add(concat(prefix, "post_da_norms.", c, ".weight"), {C}, Init::constant(1e-3),
+                                       ParamKind::norm, "routing"));
+    }
+    return m;
+  }
+
+  std::vector<at::Tensor> aggregate(const DepthModule& m, const std::vector<at::Tensor>& states,
+                                    ComputeWeights& weights) const {
+    const at::Tensor& last = states.back();
+    const std::int64_t B = last.size(0), T = last.size(1), N = static_cast<std::int64_t>(states.size());
+    const at::Tensor hidden = at::gelu(at::linear(rms_norm(last, {}, eps_), weights(m.w1)));
+    const at::Tensor dynamic = at::linear(hidden, weights(m.w2)).view({B, T, m.ways, N});
+    return depth_aggregate(states, dynamic + m.static_weight, m.norms);
+  }
+
+  double eps_;
+  std::int64_t last_layer_;
+  std::vector<at::Tensor> q_norm_, k_norm_, v_norm_, mlp_norm_;
+  std::vector<DepthModule> depth_;
+};
+
+}  // namespace
+
+std::unique_ptr<ResidualRouting> make_mudd_routing(const ModelConfig& config, ParameterStore& store) {
+  return std::make_unique<MuddRouting>(config, store);
+}
+
+}  // namespace satformer

@@ -1,0 +1,26 @@
+#include "nn/values/value_paths.h"
+
+#include "base/error.h"
+
+namespace satformer {
+namespace {
+
+class OwnValues : public ValuePath {
+ public:
+  at::Tensor mix(std::int64_t layer, const at::Tensor&, const at::Tensor& v_BTHD, ValueState&,
+                 const ValueContext& context) const override {
+    return context.observer ? context.observer->values(layer, v_BTHD, v_BTHD) : v_BTHD;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ValuePath> make_value_path(const ModelConfig& config, ParameterStore& store) {
+  const std::string name = config.effective_value_path();
+  if (name == "own") return std::make_unique<OwnValues>();
+  if (name == "resformer") return make_resformer_values(config, store);
+  if (name == "satformer") return make_satformer_values(config, store);
+  fail(ExitCode::config, "unknown value_path '", name, "'");
+}
+
+}  // namespace satformer

@@ -1,0 +1,11 @@
+// The value paths, for make_value_path().
+#pragma once
+
+#include "nn/value_path.h"
+
+namespace satformer {
+
+std::unique_ptr<ValuePath> make_resformer_values(const ModelConfig& config, ParameterStore& store);
+std::unique_ptr<ValuePath> make_satformer_values(const ModelConfig& config, ParameterStore& store);
+
+}  // namespace satformer
