@@ -244,6 +244,8 @@ class Pass {
 std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   SampleOptions sample;
+  sample.max_bytes =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(options.train_tokenizer * 2048, 4 << 20, 32 << 20));
   sample.seed = options.seed;
   sample.text_key = options.text_key;
   sample.skip_bad = options.skip_bad;
