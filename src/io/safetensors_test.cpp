@@ -90,6 +90,7 @@ TEST(Safetensors, WriterRefusesWhatDoesNotFit) {
 
 TEST(Safetensors, AcceptsValidHeaders) {
   EXPECT_EQ(error_of(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4)), "accepted");
+  EXPECT_EQ(error_of(file_of(R"({"__metadata__":null})", 0)), "accepted");
   EXPECT_EQ(error_of(file_of(R"({"b":{"data_offsets":[4,8],"dtype":"F32","shape":[]},)"
                              R"("e":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},)"
                              R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   )",
