@@ -36,16 +36,53 @@ struct OpFunction : ag::Function<OpFunction> {
   }
 };
 
+// Autograd takes no undefined tensor as an input: an operation called with some is shown the defined ones alone.
+class DefinedInputs : public DifferentiableOp {
+ public:
+  DefinedInputs(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs)
+      : op_(std::move(op)), count_(inputs.size()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].defined()) positions_.push_back(i);
+    }
+  }
+  TensorList defined(const TensorList& inputs) const {
+    TensorList list;
+    for (const std::size_t position : positions_) list.push_back(inputs[position]);
+    return list;
+  }
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    TensorList all(count_);
+    for (std::size_t i = 0; i < positions_.size(); ++i) all[positions_[i]] = inputs[i];
+    return op_->forward(all, saved);
+  }
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
+    std::vector<bool> all(count_, false);
+    for (std::size_t i = 0; i < positions_.size(); ++i) all[positions_[i]] = needs[i];
+    return defined(op_->backward(grads, saved, all));
+  }
+
+ private:
+  std::shared_ptr<DifferentiableOp> op_;
+  std::size_t count_;
+  std::vector<std::size_t> positions_;
+};
+
 }  // namespace
 
 TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs) {
-  bool record = false;
-  if (at::GradMode::is_enabled()) {
-    for (const auto& t : inputs) record = record || (t.defined() && t.requires_grad());
+  bool record = false, undefined = false;
+  for (const auto& t : inputs) {
+    record = record || (at::GradMode::is_enabled() && t.defined() && t.requires_grad());
+    undefined = undefined || !t.defined();
   }
   if (!record) {
     TensorList saved;
     return op->forward(inputs, saved);
+  }
+  if (undefined) {
+    const auto adapted = std::make_shared<DefinedInputs>(std::move(op), inputs);
+    const TensorList given = adapted->defined(inputs);
+    return OpFunction::apply(std::shared_ptr<DifferentiableOp>(adapted), at::TensorList(given));
   }
   return OpFunction::apply(op, at::TensorList(inputs));
 }
