@@ -141,6 +141,28 @@ std::vector<std::string> ConfigBinding::paths() const {
   return names;
 }
 
+// Nearest field or section; a key known in another section alone is named before a merely similar one.
+std::string ConfigBinding::suggest(const std::string& path) const {
+  std::vector<std::string> names = paths(), same_key;
+  const std::string key = path.substr(path.rfind('.') + 1);
+  for (const Field& field : fields_) {
+    if (field.path.ends_with("." + key)) same_key.push_back(field.path);
+    for (auto dot = field.path.find('.'); dot != std::string::npos; dot = field.path.find('.', dot + 1)) {
+      names.push_back(field.path.substr(0, dot));
+    }
+  }
+  if (same_key.size() == 1) return concat(" Did you mean '", same_key[0], "'?");
+  return did_you_mean(path, names);
+}
+
+bool ConfigBinding::imply(const std::string& path, const Json& value, const std::string& source) {
+  const Field* field = find(path);
+  if (!field) fail(ExitCode::internal, "no configuration field '", path, "'");
+  if (origins_.count(path)) return false;
+  set(*field, value, source);
+  return true;
+}
+
 void ConfigBinding::set(const Field& field, const Json& value, const std::string& origin) {
   Json json = value;
   const bool wants_string = std::holds_alternative<std::string*>(field.value) ||
@@ -196,7 +218,7 @@ void ConfigBinding::apply_json(const Json& json, const std::string& origin, cons
     const std::string nested = path + ".";
     const bool is_section =
         std::any_of(fields_.begin(), fields_.end(), [&](const Field& f) { return f.path.rfind(nested, 0) == 0; });
-    if (!is_section) fail(ExitCode::config, origin, ": unknown key '", path, "'.", did_you_mean(path, paths()));
+    if (!is_section) fail(ExitCode::config, origin, ": unknown key '", path, "'.", suggest(path));
     apply_json(value, origin, nested);
   }
 }
@@ -240,7 +262,7 @@ void ConfigBinding::apply_override(std::string_view assignment) {
       fail(ExitCode::config, "--", path, " is ambiguous: ", matches[0]->path, " or ", matches[1]->path);
     }
   }
-  if (!field) fail(ExitCode::config, "--", path, ": unknown key.", did_you_mean(path, paths()));
+  if (!field) fail(ExitCode::config, "--", path, ": unknown key.", suggest(path));
   set(*field, parse_value(assignment.substr(equals + 1)), concat("--", path));
 }
 

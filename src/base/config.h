@@ -73,6 +73,10 @@ class ConfigBinding {
   // unique.
   void apply_override(std::string_view assignment);
 
+  // Gives a field that no source has set a value that follows from other settings; `origin` says which. True if it
+  // was applied.
+  bool imply(const std::string& path, const Json& value, const std::string& origin);
+
   Json to_json() const;                               // nested, every field
   std::string origin(const std::string& path) const;  // "default" or the source's name
   const std::vector<Field>& fields() const { return fields_; }
@@ -86,6 +90,7 @@ class ConfigBinding {
   const Field* find(const std::string& path) const;
   void set(const Field& field, const Json& value, const std::string& origin);
   std::vector<std::string> paths() const;
+  std::string suggest(const std::string& path) const;
 
   std::vector<Field> fields_;
   std::map<std::string, std::string> origins_;

@@ -127,7 +127,7 @@ Json read_model_config(const std::string& path) {
   return read_json_file(resolve_model_directory(path) + "/" + config_file, ExitCode::checkpoint);
 }
 
-LoadedModel load_model(const std::string& path, at::Device device) {
+LoadedModel describe_model(const std::string& path, at::Device device) {
   const std::string directory = resolve_model_directory(path);
   const std::string origin = directory + "/" + config_file;
   Json json = read_json_file(origin, ExitCode::checkpoint);
@@ -150,8 +150,12 @@ LoadedModel load_model(const std::string& path, at::Device device) {
     if (json.contains(field.path)) known[field.path] = json[field.path];
   }
   binding.apply_json(known, origin);
-  LoadedModel loaded{make_model(architecture, config, device), directory};
-  load_weights(*loaded.model, directory + "/" + model_file);
+  return {make_model(architecture, config, device), directory};
+}
+
+LoadedModel load_model(const std::string& path, at::Device device) {
+  LoadedModel loaded = describe_model(path, device);
+  load_weights(*loaded.model, loaded.directory + "/" + model_file);
   return loaded;
 }
 

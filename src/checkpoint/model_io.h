@@ -22,6 +22,8 @@ struct LoadedModel {
 // `path`: a folder with config.json + model.safetensors, a run folder (its latest checkpoint) or a checkpoint folder.
 // Missing, extra or misshapen tensors are Error(checkpoint) naming the tensor, the shapes and the nearest name.
 LoadedModel load_model(const std::string& path, at::Device device);
+// The same without reading weights (parameters are allocated, not set): with the meta device, shapes only.
+LoadedModel describe_model(const std::string& path, at::Device device);
 // Loads weights into an existing model of the same architecture and shape.
 void load_weights(Model& model, const std::string& safetensors_path);
 // The config.json of a model folder.

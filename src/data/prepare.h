@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
-
 namespace satformer {
 
 struct PrepareOptions {
@@ -17,21 +15,35 @@ struct PrepareOptions {
   std::string text_key = "text";
   double val_fraction = 0.005;  // share of documents, chosen by a hash of (seed, document number)
   std::int64_t shard_tokens = 100'000'000;
-  int workers = 0;                 // 0: one per core; the output is the same for any number
-  bool skip_bad = false;           // count malformed lines instead of stopping
-  std::string document_separator;  // plain text: a line equal to it separates documents; empty: blank lines do not,
-                                   // the whole file is one document
+  int workers = 0;        // 0: one per core; the output is the same for any number
+  bool skip_bad = false;  // count malformed lines instead of stopping
+  // Plain text: a line equal to document_separator separates documents; else, where min_document_bytes > 0, the first
+  // blank line after that many bytes does; else the whole file is one document.
+  std::string document_separator;
+  std::int64_t min_document_bytes = 0;
   std::uint64_t seed = 42;
   bool overwrite = false;
 };
 
 struct PrepareResult {
-  std::int64_t documents = 0, empty_documents = 0, bad_lines = 0;
-  std::int64_t train_tokens = 0, val_tokens = 0, bytes = 0;
-  Json manifest;
+  std::int64_t documents = 0;        // written, in both splits
+  std::int64_t empty_documents = 0;  // nothing but white space: counted, not written
+  std::int64_t bad_lines = 0;        // skipped with skip_bad
+  std::int64_t train_documents = 0, val_documents = 0;
+  std::int64_t train_tokens = 0, val_tokens = 0;  // EOS included
+  std::int64_t bytes = 0;                         // UTF-8 text of the documents written
+  std::vector<std::string> warnings;
+  std::string manifest;  // manifest.json as written
 };
 
-// Writes train_00000.bin, val_00000.bin, ..., tokenizer.model and manifest.json (last, atomically) into output_dir.
+// Writes train_00000.bin, val_00000.bin, ..., the tokenizer and manifest.json (last) into output_dir. All files are
+// written under temporary names and get their own when everything is there. The same options give the same bytes.
+//
+// A validation split that the hash leaves empty, or that would take every document, is given or loses the document
+// nearest to the border, so that two documents are enough for both splits.
+//
+// Errors: usage (options that exclude one another or are out of range), data (inputs, a bad line as file:line,
+// nothing to write, shards that are there already), system (folder not writable, disk full).
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace satformer

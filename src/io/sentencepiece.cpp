@@ -1,14 +1,14 @@
-// SentencePiece models, loaded and used. A text is normalised as a whole, then cut into words which no piece of the
-// vocabulary crosses; each word is encoded alone and remembered, which gives the ids of the whole text at a multiple
-// of the speed.
+// SentencePiece models, loaded and used. A text is normalised as a whole, then cut between characters that stand side
+// by side in no piece of the vocabulary. BPE joins nothing across such a border, so each part is encoded alone and
+// remembered, which gives the ids of the whole text at a multiple of the speed.
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <array>
+#include <bitset>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -59,23 +59,80 @@ std::optional<std::uint64_t> proto_integer(std::string_view message, std::uint64
   return found;
 }
 
-class WordCache {
+// Ids of short parts seen lately, one cache line each, two places for a hash value.
+class PartCache {
  public:
+  PartCache() : entries_(num_entries) {}
   template <class Encode>
-  const std::vector<int>& get(std::string_view word, const Encode& encode) {
-    if (const auto it = ids_.find(word); it != ids_.end()) return it->second;
-    if (word.size() > 48) return long_word_ = encode(word);
-    if (ids_.size() > 65536) ids_.clear();
-    return ids_.emplace(std::string(word), encode(word)).first->second;
+  void append(std::string_view part, std::vector<std::int32_t>& ids, const Encode& encode) {
+    if (part.size() > sizeof Entry::key) return encode(part, ids);
+    const std::size_t at = std::hash<std::string_view>()(part) % num_entries;
+    for (const std::size_t place : {at, at ^ 1}) {
+      const Entry& entry = entries_[place];
+      if (entry.length != part.size() || std::memcmp(entry.key, part.data(), part.size()) != 0) continue;
+      ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
+      return;
+    }
+    const std::size_t before = ids.size();
+    encode(part, ids);
+    const std::size_t count = ids.size() - before;
+    if (count > max_ids) return;
+    entries_[at ^ 1] = entries_[at];
+    Entry& entry = entries_[at];
+    entry.length = static_cast<std::uint8_t>(part.size());
+    entry.count = static_cast<std::uint8_t>(count);
+    std::copy(part.begin(), part.end(), entry.key);
+    std::copy(ids.end() - static_cast<std::ptrdiff_t>(count), ids.end(), entry.ids);
   }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  static constexpr std::size_t num_entries = std::size_t{1} << 17, max_ids = 10;
+  struct alignas(64) Entry {
+    std::uint8_t length = 0, count = 0;  // no part is empty
+    char key[22];
+    std::int32_t ids[max_ids];
   };
-  std::unordered_map<std::string, std::vector<int>, Hash, std::equal_to<>> ids_;
-  std::vector<int> long_word_;
+  static_assert(sizeof(Entry) == 64);
+  std::vector<Entry> entries_;
+};
+
+// Which characters stand side by side in some piece. Characters outside ASCII share classes, which can only hide a
+// border; the space mark has the class of a space.
+class Neighbours {
+ public:
+  void add(std::string_view piece) {
+    if (piece.empty()) return;
+    for (Character left = read(piece), right; piece.remove_prefix(left.size), !piece.empty(); left = right) {
+      right = read(piece);
+      joined_.set(left.kind * 256 + right.kind);
+    }
+  }
+  // Length of the part that a non-empty text begins with.
+  std::size_t part_length(std::string_view text) const {
+    Character left = read(text);
+    std::size_t length = left.size;
+    while (length < text.size()) {
+      const Character right = read(text.substr(length));
+      if (!joined_[left.kind * 256 + right.kind]) break;
+      length += right.size;
+      left = right;
+    }
+    return length;
+  }
+
+ private:
+  struct Character {
+    std::size_t kind, size;
+  };
+  static Character read(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char lead = byte(0);
+    if (lead < 0x80) return {lead, 1};
+    if (text.starts_with(space_mark)) return {' ', space_mark.size()};
+    const std::size_t size = std::min<std::size_t>(lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4, text.size());
+    return {std::size_t{0x80} | ((byte(size - 1) + byte(size / 2) * 29u) & 0x7Fu), size};
+  }
+  std::bitset<256 * 256> joined_;
 };
 
 class SentencePieceTokenizer : public Tokenizer {
@@ -93,7 +150,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const std::string collapsed = normalize("x  x");
     collapses_ = collapsed.find(std::string(space_mark) + std::string(space_mark)) == std::string::npos &&
                  collapsed.find("  ") == std::string::npos;
-    find_word_borders();
+    find_borders();
     if (eos_id() < 0) fail(ExitCode::data, origin, ": this SentencePiece model has no end-of-sequence token");
   }
 
@@ -162,21 +219,15 @@ class SentencePieceTokenizer : public Tokenizer {
     return normalized;
   }
 
-  // Words end where no piece of a BPE vocabulary goes on: before spaces, and around newlines. Without byte fallback a
-  // run of unknown characters is one id, which a border would split.
-  void find_word_borders() {
+  // Parts are for BPE alone, whose merges are all local. Without byte fallback a run of unknown characters is one id,
+  // which a border would split.
+  void find_borders() {
     constexpr std::uint64_t trainer_spec = 2, model_type = 3, byte_fallback = 35, bpe = 2;
-    by_words_ = proto_integer(model_, trainer_spec, model_type) == bpe &&
+    by_parts_ = proto_integer(model_, trainer_spec, model_type) == bpe &&
                 proto_integer(model_, trainer_spec, byte_fallback) == 1;
-    around_newlines_ = by_words_;
-    for (int id = 0; id < normalizer_.GetPieceSize() && by_words_; ++id) {
+    for (int id = 0; id < normalizer_.GetPieceSize() && by_parts_; ++id) {
       if (normalizer_.IsControl(id) || normalizer_.IsUnknown(id) || normalizer_.IsByte(id)) continue;
-      const std::string_view piece = normalizer_.IdToPiece(id);
-      if (piece.find(space_mark, leading_marks(piece)) != std::string_view::npos) by_words_ = false;
-      if (piece.find(' ') != std::string_view::npos) by_words_ = false;
-      if (piece.find('\n') != std::string_view::npos && piece.find_first_not_of('\n') != std::string_view::npos) {
-        around_newlines_ = false;
-      }
+      neighbours_.add(normalizer_.IdToPiece(id));
     }
   }
 
@@ -186,35 +237,23 @@ class SentencePieceTokenizer : public Tokenizer {
     return size;
   }
 
-  // Length of the word that a non-empty normalised text begins with.
-  std::size_t word_length(std::string_view text) const {
-    if (around_newlines_ && text.front() == '\n') {
-      return std::min(text.find_first_not_of('\n'), text.size());
-    }
-    std::size_t at = leading_marks(text);
-    while (at < text.size()) {
-      if (text[at] == space_mark[0] && text.substr(at).starts_with(space_mark)) break;
-      if (around_newlines_ && text[at] == '\n') break;
-      ++at;
-    }
-    return at;
-  }
-
   std::vector<std::int32_t> segment(std::string_view normalized) const {
-    const auto encode_raw = [this](std::string_view text) {
-      std::vector<int> ids;
-      const auto status = segmenter_.Encode(text, &ids);
+    const auto encode_raw = [this](std::string_view text, std::vector<std::int32_t>& ids) {
+      std::vector<int> part;
+      const auto status = segmenter_.Encode(text, &part);
       if (!status.ok()) fail(ExitCode::data, origin_, ": text cannot be encoded: ", status.error_message());
-      return ids;
+      ids.insert(ids.end(), part.begin(), part.end());
     };
-    if (!by_words_) return encode_raw(normalized);
-    std::unique_ptr<WordCache> cache = take_cache();
     std::vector<std::int32_t> ids;
+    if (!by_parts_) {
+      encode_raw(normalized, ids);
+      return ids;
+    }
+    std::unique_ptr<PartCache> cache = take_cache();
     ids.reserve(normalized.size() / 3);
     while (!normalized.empty()) {
-      const std::size_t length = word_length(normalized);
-      const std::vector<int>& word = cache->get(normalized.substr(0, length), encode_raw);
-      ids.insert(ids.end(), word.begin(), word.end());
+      const std::size_t length = neighbours_.part_length(normalized);
+      cache->append(normalized.substr(0, length), ids, encode_raw);
       normalized.remove_prefix(length);
     }
     const std::lock_guard lock(mutex_);
@@ -223,9 +262,9 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   // Each caller at work has a cache of its own.
-  std::unique_ptr<WordCache> take_cache() const {
+  std::unique_ptr<PartCache> take_cache() const {
     const std::lock_guard lock(mutex_);
-    if (caches_.empty()) return std::make_unique<WordCache>();
+    if (caches_.empty()) return std::make_unique<PartCache>();
     auto cache = std::move(caches_.back());
     caches_.pop_back();
     return cache;
@@ -235,10 +274,11 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceProcessor normalizer_, segmenter_;
   std::string prefix_;      // what the normaliser puts before a text
   bool collapses_ = false;  // the normaliser strips and joins spaces
-  bool by_words_ = false, around_newlines_ = false;
+  bool by_parts_ = false;
+  Neighbours neighbours_;
   std::string unknown_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<WordCache>> caches_;
+  mutable std::vector<std::unique_ptr<PartCache>> caches_;
 };
 
 }  // namespace

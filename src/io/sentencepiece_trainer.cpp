@@ -55,12 +55,16 @@ class Lines : public sentencepiece::SentenceIterator {
 
 }  // namespace
 
-std::string train_sentencepiece(std::span<const std::string> texts, std::int64_t vocab_size) {
+void check_trained_vocab(std::int64_t vocab_size) {
   constexpr std::int64_t smallest = 3 + 256 + 1;
   if (vocab_size < smallest || vocab_size > (1 << 20)) {
     fail(ExitCode::usage, "a trained tokenizer has ", smallest, " (special tokens, bytes and one piece) to ", 1 << 20,
          " ids, not ", vocab_size);
   }
+}
+
+std::string train_sentencepiece(std::span<const std::string> texts, std::int64_t vocab_size) {
+  check_trained_vocab(vocab_size);
   const std::unordered_map<std::string, std::string> settings = {
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocab_size)},

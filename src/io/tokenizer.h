@@ -48,6 +48,7 @@ std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(std::string model, const
 // Bytes of a SentencePiece BPE model with byte fallback, ids 0 unk, 1 bos, 2 eos, that keeps every space, tab and
 // newline. The same texts give the same bytes. Error(data) if the texts cannot fill `vocab_size` pieces, naming what
 // they can.
+void check_trained_vocab(std::int64_t vocab_size);  // Error(usage) for a size that cannot be trained
 std::string train_sentencepiece(std::span<const std::string> texts, std::int64_t vocab_size);
 
 // Streams decoded text of one sequence as it grows: returns the new complete UTF-8 after each id, keeps back a

@@ -1,0 +1,159 @@
+#include "checkpoint/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "io/file.h"
+
+namespace satformer {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* temporary_prefix = ".tmp-";
+
+// -1 unless `name` is "step-" and digits.
+std::int64_t step_of_name(const std::string& name) {
+  const std::string prefix = "step-";
+  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > 23) return -1;
+  for (std::size_t i = prefix.size(); i < name.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(name[i]))) return -1;
+  }
+  return std::stoll(name.substr(prefix.size()));
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail_errno("remove", path, error.value());
+}
+
+std::vector<fs::path> children(const std::string& path) {
+  std::vector<fs::path> list;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+    list.push_back(it->path());
+  if (error && error.value() != ENOENT) fail_errno("list", path, error.value());
+  return list;
+}
+
+}  // namespace
+
+std::string RunFolder::checkpoint_path(std::int64_t step) const {
+  char name[40];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return path_ + "/checkpoints/" + name;
+}
+
+void RunFolder::create() const {
+  make_directories(path_ + "/checkpoints");
+  const std::string probe = path_ + "/.write-test";
+  write_file_atomic(probe, "satformer\n");
+  remove_tree(probe);
+}
+
+double RunFolder::free_bytes() const {
+  std::error_code error;
+  fs::path path = fs::absolute(path_, error);
+  while (!path.empty() && !fs::exists(path, error) && path != path.root_path()) path = path.parent_path();
+  const fs::space_info space = fs::space(path, error);
+  return error ? 0 : static_cast<double>(space.available);
+}
+
+std::vector<RunFolder::Entry> RunFolder::checkpoints() const {
+  std::vector<Entry> entries;
+  for (const fs::path& child : children(path_ + "/checkpoints")) {
+    const std::int64_t step = step_of_name(child.filename().string());
+    if (step >= 0 && fs::is_directory(child)) entries.push_back({step, child.string()});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.step < b.step; });
+  return entries;
+}
+
+void RunFolder::remove_leftovers() const {
+  for (const std::string& folder : {path_, path_ + "/checkpoints"}) {
+    for (const fs::path& child : children(folder)) {
+      if (child.filename().string().rfind(temporary_prefix, 0) == 0) remove_tree(child.string());
+    }
+  }
+}
+
+void RunFolder::prune(std::int64_t keep) const {
+  const std::vector<Entry> entries = checkpoints();
+  if (keep <= 0 || static_cast<std::int64_t>(entries.size()) <= keep) return;
+  const std::size_t surplus = entries.size() - static_cast<std::size_t>(keep);
+  for (std::size_t i = 0; i < surplus; ++i) {
+    // Renamed first, so that a half-removed folder never passes for a checkpoint.
+    const fs::path path = entries[i].path;
+    const std::string doomed = (path.parent_path() / (temporary_prefix + path.filename().string())).string();
+    remove_tree(doomed);
+    std::error_code error;
+    fs::rename(path, doomed, error);
+    if (error) fail_errno("rename", path.string(), error.value());
+    remove_tree(doomed);
+  }
+}
+
+void RunFolder::clear_after(std::int64_t step) const {
+  for (const Entry& entry : checkpoints()) {
+    if (entry.step > step) remove_tree(entry.path);
+  }
+  if (step >= 0) return;
+  for (const std::string& path : {metrics_path(), samples_path(), final_path()}) remove_tree(path);
+}
+
+void RunFolder::replace_folder(const std::string& target,
+                               const std::function<void(const std::string& temporary)>& write) const {
+  const fs::path path = target;
+  const std::string parent = path.parent_path().string();
+  const std::string temporary = parent + "/" + temporary_prefix + path.filename().string();
+  remove_tree(temporary);
+  try {
+    make_directories(temporary);
+    write(temporary);
+    for (const fs::path& child : children(temporary)) sync_file(child.string());
+    sync_directory(temporary);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+  // rename(2) replaces an empty folder at most: exchange the two, then drop the old one under the temporary name.
+  if (fs::exists(target)) {
+    if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
+      const std::string old = parent + "/" + temporary_prefix + "old-" + path.filename().string();
+      remove_tree(old);
+      fs::rename(target, old);
+      fs::rename(temporary, target);
+      remove_tree(old);
+    }
+    sync_directory(parent);
+    remove_tree(temporary);
+  } else {
+    if (std::rename(temporary.c_str(), target.c_str()) != 0) fail_errno("rename", temporary, errno);
+    sync_directory(parent);
+  }
+}
+
+RunLock::RunLock(const RunFolder& folder) {
+  const std::string path = folder.path() + "/.lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_errno("open", path, errno);
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    close(descriptor_);
+    if (error == EWOULDBLOCK) fail(ExitCode::system, "another process is training in '", folder.path(), "'");
+    fail_errno("lock", path, error);
+  }
+}
+
+RunLock::~RunLock() { close(descriptor_); }
+
+}  // namespace satformer

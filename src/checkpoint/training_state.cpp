@@ -1,0 +1,149 @@
+#include "checkpoint/training_state.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/model_io.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+
+namespace satformer {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int format_version = 1;
+constexpr const char* state_file = "state.json";
+constexpr const char* optimizer_file = "optimizer.safetensors";
+
+// Each number of the state under its key: written once for reading and writing.
+void visit_state(auto& state, auto&& integer, auto&& real) {
+  integer("step", state.step);
+  integer("windows", state.windows);
+  integer("tokens", state.tokens);
+  integer("validated_step", state.validated_step);
+  integer("seed", state.seed);
+  integer("train_windows", state.train_windows);
+  integer("loss_steps", state.loss_steps);
+  integer("warmup_steps", state.warmup_steps);
+  integer("total_steps", state.total_steps);
+  real("loss_sum", state.loss_sum);
+}
+
+void write_optimizer(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  std::vector<at::Tensor> kept;
+  std::vector<TensorView> views;
+  for (const NamedTensor& tensor : tensors) {
+    const at::Tensor cpu = tensor.value.detach().cpu().contiguous();
+    kept.push_back(cpu);
+    views.push_back(
+        {tensor.name, "F32", cpu.sizes().vec(), {static_cast<const std::byte*>(cpu.const_data_ptr()), cpu.nbytes()}});
+  }
+  write_safetensors(path, std::move(views));
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += concat(i ? ", " : "", shape[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts) {
+  const std::string target = folder.checkpoint_path(parts.state.step);
+  folder.replace_folder(target, [&](const std::string& directory) {
+    save_model(*parts.model, directory);
+    if (parts.save_tokenizer) parts.save_tokenizer(directory);
+    write_optimizer(directory + "/" + optimizer_file, parts.optimizer);
+    write_file_atomic(directory + "/run_config.json", parts.run_config);
+    Json json = Json::object();
+    json["format"] = format_version;
+    const auto put = [&](const char* key, const auto& value) { json[key] = value; };
+    visit_state(parts.state, put, put);
+    std::vector<std::string> names;
+    for (const auto& file : fs::directory_iterator(directory)) names.push_back(file.path().filename().string());
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) json["sha256"][name] = sha256_file(directory + "/" + name);
+    write_file_atomic(directory + "/" + state_file, json.dump(2) + "\n");
+  });
+  return target;
+}
+
+TrainingState verify_checkpoint(const std::string& path) {
+  const std::string file = path + "/" + state_file;
+  if (!fs::exists(file)) {
+    fail(ExitCode::checkpoint, "'", path, "' is no training checkpoint: it holds no ", state_file);
+  }
+  const Json json = read_json_file(file, ExitCode::checkpoint);
+  const auto number = [&](const char* key, bool real) -> const Json& {
+    const auto it = json.is_object() ? json.find(key) : json.end();
+    if (!json.is_object() || it == json.end() || !(real ? it->is_number() : it->is_number_integer())) {
+      fail(ExitCode::checkpoint, file, ": '", key, "' is missing or not a number");
+    }
+    return *it;
+  };
+  if (const auto version = number("format", false).get<std::int64_t>(); version != format_version) {
+    fail(ExitCode::checkpoint, file, ": format ", version, " is not known here, expected ", format_version);
+  }
+  TrainingState state;
+  visit_state(
+      state, [&](const char* key, std::int64_t& value) { value = number(key, false).get<std::int64_t>(); },
+      [&](const char* key, double& value) { value = number(key, true).get<double>(); });
+  const auto hashes = json.find("sha256");
+  if (hashes == json.end() || !hashes->is_object()) fail(ExitCode::checkpoint, file, ": 'sha256' is missing");
+  for (const char* name : {"model.safetensors", "config.json", optimizer_file, "run_config.json"}) {
+    if (!hashes->contains(name)) fail(ExitCode::checkpoint, file, ": no sha256 of ", name);
+  }
+  for (const auto& [name, hash] : hashes->items()) {
+    const std::string member = path + "/" + name;
+    if (!fs::exists(member)) fail(ExitCode::checkpoint, "checkpoint '", path, "' lacks ", name);
+    if (!hash.is_string() || sha256_file(member) != hash.get<std::string>()) {
+      fail(ExitCode::checkpoint, "'", member, "' is cut or changed: its SHA-256 differs from the one in ",
+           state_file);
+    }
+  }
+  return state;
+}
+
+void load_checkpoint(const std::string& path, Model& model, const std::vector<NamedTensor>& optimizer) {
+  load_weights(model, path + "/model.safetensors");
+  const SafetensorsFile file(path + "/" + optimizer_file);
+  std::vector<std::string> names;
+  for (const TensorView& tensor : file.tensors()) names.push_back(tensor.name);
+  for (const NamedTensor& tensor : optimizer) {
+    const TensorView* found = file.find(tensor.name);
+    if (!found) {
+      fail(ExitCode::checkpoint, file.path(), ": tensor '", tensor.name, "' is missing.",
+           did_you_mean(tensor.name, names));
+    }
+    if (found->dtype != "F32" || tensor.value.sizes() != at::IntArrayRef(found->shape)) {
+      fail(ExitCode::checkpoint, file.path(), ": tensor '", tensor.name, "' is ", found->dtype, " ",
+           shape_text(found->shape), ", expected F32 ", shape_text(tensor.value.sizes()));
+    }
+    at::Tensor cpu = at::empty(tensor.value.sizes(), at::kFloat);
+    std::memcpy(cpu.mutable_data_ptr(), found->data.data(), found->data.size());
+    tensor.value.detach().copy_(cpu);
+  }
+  if (names.size() != optimizer.size()) {
+    fail(ExitCode::checkpoint, file.path(), ": ", names.size(), " tensors, expected ", optimizer.size());
+  }
+}
+
+Json checkpoint_run_config(const std::string& path) {
+  return read_json_file(path + "/run_config.json", ExitCode::checkpoint);
+}
+
+std::string resolve_checkpoint(const std::string& path) {
+  if (fs::exists(path + "/" + state_file)) return path;
+  const auto checkpoints = RunFolder(path).checkpoints();
+  if (!checkpoints.empty()) return checkpoints.back().path;
+  fail(ExitCode::checkpoint, "no checkpoint in '", path, "': expected a folder with ", state_file,
+       " or a run folder with checkpoints/step-*");
+}
+
+}  // namespace satformer

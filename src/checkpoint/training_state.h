@@ -1,0 +1,59 @@
+// What training needs to go on as if it had never stopped: weights, optimizer moments, position in the data,
+// counters.
+//   model.safetensors  config.json  [tokenizer]  optimizer.safetensors  run_config.json  state.json
+// state.json is written last and holds the SHA-256 of every other file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/run_folder.h"
+#include "nn/model.h"
+
+namespace satformer {
+
+struct TrainingState {
+  std::int64_t step = 0;            // updates made
+  std::int64_t windows = 0;         // windows consumed: the position in the data order, over epochs
+  std::int64_t tokens = 0;          // targets trained on
+  std::int64_t validated_step = 0;  // last step with a validation
+  std::int64_t seed = 0;            // the generators are counter-based: seed and position are their whole state
+  std::int64_t train_windows = 0;   // windows of an epoch, to recognise other data
+  // Since the last line of metrics.jsonl.
+  double loss_sum = 0;
+  std::int64_t loss_steps = 0;
+  std::int64_t warmup_steps = 0, total_steps = 0;  // of the schedule, for the record
+};
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor value;  // fp32
+};
+
+struct CheckpointParts {
+  const Model* model = nullptr;
+  std::vector<NamedTensor> optimizer;
+  TrainingState state;
+  std::string run_config;                                            // text of run_config.json
+  std::function<void(const std::string& directory)> save_tokenizer;  // may be empty
+};
+
+// Writes the checkpoint of state.step into the run folder and returns its path. Error(system) names the file that
+// could not be written; earlier checkpoints are untouched.
+std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts);
+
+// Reads state.json and verifies the hash of every file it lists. Error(checkpoint): missing, cut or changed files.
+TrainingState verify_checkpoint(const std::string& path);
+// Loads weights and moments in place. Error(checkpoint) if names or shapes differ.
+void load_checkpoint(const std::string& path, Model& model, const std::vector<NamedTensor>& optimizer);
+// run_config.json.
+Json checkpoint_run_config(const std::string& path);
+
+// Checkpoint folder for --resume PATH: a checkpoint, or a run folder (its newest). Error(checkpoint) if there is
+// none.
+std::string resolve_checkpoint(const std::string& path);
+
+}  // namespace satformer

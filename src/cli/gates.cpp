@@ -1,0 +1,118 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "infer/window_loss.h"
+#include "io/file.h"
+#include "probe/gate_statistics.h"
+
+namespace satformer::cli {
+namespace {
+
+// ResFormer's two weights of a layer are the same for every token: read, not measured.
+int print_static_weights(const Model& model, const std::string& output) {
+  const auto value = [&](const std::string& name) { return model.parameters().find(name); };
+  const Parameter* scale = value("model.lambda_manager.lambda_scale");
+  const at::Tensor lambda1 =
+      scale->value.detach() * value("model.lambda_manager.lambda_logits")->value.detach().softmax(0);
+  Json json;
+  json["architecture"] = model.architecture();
+  json["layers"] = Json::array();
+  std::printf("layer   weight of layer 0's values   weight of its own values\n");
+  for (std::int64_t layer = 1; layer < model.config().num_hidden_layers; ++layer) {
+    const Parameter* lambda2 = value(concat("model.layers.", layer, ".attn.value_residual_mixing.lambda2"));
+    if (!lambda2) continue;
+    const double l1 = lambda1[layer - 1].item<double>(), l2 = lambda2->value.item<double>();
+    std::printf("%5lld %28.4f %26.4f\n", static_cast<long long>(layer), l1, l2);
+    json["layers"].push_back({{"layer", layer}, {"lambda1", l1}, {"lambda2", l2}});
+  }
+  if (!output.empty()) write_file_atomic(output, json.dump(2) + "\n");
+  return 0;
+}
+
+void print_gates(const GateStatistics& statistics) {
+  std::printf("gates over %lld tokens\n", static_cast<long long>(statistics.tokens()));
+  std::printf("layer    mean   zeros     max   mean of each KV head\n");
+  for (const std::int64_t layer : statistics.layers()) {
+    const HeadGates all = statistics.layer(layer);
+    std::printf("%5lld  %6.4f  %5.1f%%  %6.3f  ", static_cast<long long>(layer), all.mean, 100 * all.zero_share,
+                all.max);
+    for (const HeadGates& head : statistics.heads(layer)) std::printf(" %6.4f", head.mean);
+    std::printf("\n");
+  }
+}
+
+Json gates_json(const GateStatistics& statistics, const Model& model) {
+  const auto figures = [](const HeadGates& g) {
+    return Json{{"mean", g.mean}, {"zero_share", g.zero_share}, {"max", g.max}, {"std", g.std_dev}};
+  };
+  Json json;
+  json["architecture"] = model.architecture();
+  json["gate"] = model.config().value_residual_gate;
+  json["tokens"] = statistics.tokens();
+  json["layers"] = Json::array();
+  for (const std::int64_t layer : statistics.layers()) {
+    Json entry = figures(statistics.layer(layer));
+    entry["layer"] = layer;
+    for (const HeadGates& head : statistics.heads(layer)) entry["heads"].push_back(figures(head));
+    json["layers"].push_back(entry);
+  }
+  return json;
+}
+
+}  // namespace
+
+int run_gates(std::span<const std::string> arguments) {
+  ModelOptions model_options;
+  std::string data_dir, prefix = "val", output;
+  std::int64_t seq_length = 0, batch_size = 8, limit = 64;
+  Options options("gates",
+                  "How much of layer 0's values each later layer takes: mean gate and share of exact zeros per "
+                  "layer and KV head, measured on token shards (SATFormer values), or the learned weights "
+                  "(ResFormer values).");
+  model_options.add_to(options, false);
+  options.add("--data-dir,-d", data_dir, "Folder of token shards (not needed for ResFormer values)")
+      .add("--prefix", prefix, "Shards to read: PREFIX*.bin (default val)")
+      .add("--seq-length", seq_length, "Tokens per window (0: as the model was trained)")
+      .add("--batch-size,-b", batch_size, "Windows at once")
+      .add("--limit", limit, "Windows to read (0: all)")
+      .add("--output,-o", output, "Write the figures as JSON to this file");
+  if (!options.parse(arguments)) return 0;
+  if (batch_size < 1) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1");
+  if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
+  if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: as trained)");
+
+  const LoadedModel loaded = model_options.load();
+  Model& model = *loaded.model;
+  const std::string path = model.config().effective_value_path();
+  if (path == "own") {
+    fail(ExitCode::config, "'", loaded.directory, "' (", model.architecture(),
+         ") has no gates: its layers use their own values only");
+  }
+  if (path == "resformer") return print_static_weights(model, output);
+  if (data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
+  const auto shards = std::make_shared<TokenShards>(data_dir, prefix);
+  shards->check_ids(model.config().vocab_size);
+  const TokenWindows windows(shards, seq_length ? seq_length : trained_seq_length(loaded));
+
+  GateStatistics statistics;
+  ProgressLine progress;
+  WindowLossOptions loss_options;
+  loss_options.batch_size = batch_size;
+  loss_options.max_windows = limit;
+  loss_options.observer = &statistics;
+  loss_options.progress = [&](const WindowLoss& r, std::int64_t total) {
+    progress.update(concat("gates: ", r.windows, "/", total, " windows"));
+    return true;
+  };
+  window_loss(model, windows, loss_options);
+  if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
+  print_gates(statistics);
+  if (!output.empty()) write_file_atomic(output, gates_json(statistics, model).dump(2) + "\n");
+  return 0;
+}
+
+}  // namespace satformer::cli

@@ -1,0 +1,69 @@
+#include "cli/model_options.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "nn/device.h"
+
+namespace satformer::cli {
+
+namespace fs = std::filesystem;
+
+void ModelOptions::add_to(Options& options, bool with_tokenizer) {
+  options.add("--model,-m", model, "Model folder, checkpoint or run folder (its final or newest model)", true);
+  if (with_tokenizer) {
+    options.add("--tokenizer", tokenizer, "\"byte\", a SentencePiece model or a folder (default: beside the model)");
+  }
+  options.add("--device", device, "cpu, cuda or cuda:N (default cpu)")
+      .add("--dtype", dtype, "Type to compute in: float32 or bfloat16 (default float32)")
+      .add("--threads", threads, "CPU threads (0: all)");
+}
+
+at::ScalarType parse_dtype(const std::string& name) {
+  if (name == "float32") return at::kFloat;
+  if (name == "bfloat16") return at::kBFloat16;
+  const std::vector<std::string> known = {"float32", "bfloat16"};
+  fail(ExitCode::usage, "--dtype '", name, "' is not one of: float32, bfloat16.", did_you_mean(name, known));
+}
+
+LoadedModel ModelOptions::load() const {
+  set_num_threads(threads);
+  const at::ScalarType type = parse_dtype(dtype);
+  LoadedModel loaded = load_model(model, parse_device(device));
+  loaded.model->set_compute_dtype(type);
+  return loaded;
+}
+
+std::unique_ptr<Tokenizer> ModelOptions::load_tokenizer_for(const LoadedModel& loaded) const {
+  std::string spec = tokenizer;
+  if (spec.empty()) {
+    const bool present = fs::exists(fs::path(loaded.directory) / "tokenizer.model") ||
+                         fs::exists(fs::path(loaded.directory) / "tokenizer.json");
+    if (!present) {
+      fail(ExitCode::data, "no tokenizer in '", loaded.directory,
+           "': name one with --tokenizer (\"byte\", a SentencePiece "
+           "model or a folder that holds one)");
+    }
+    spec = loaded.directory;
+  }
+  std::unique_ptr<Tokenizer> result = load_tokenizer(spec);
+  if (result->vocab_size() > loaded.model->config().vocab_size) {
+    fail(ExitCode::data, "tokenizer '", spec, "' has ", result->vocab_size(), " tokens, the model's vocabulary only ",
+         loaded.model->config().vocab_size);
+  }
+  return result;
+}
+
+std::int64_t trained_seq_length(const LoadedModel& loaded) {
+  const std::int64_t context = loaded.model->config().max_position_embeddings;
+  const std::string path = (fs::path(loaded.directory) / "run_config.json").string();
+  if (!fs::exists(path)) return context;
+  const Json json = read_json_file(path, ExitCode::checkpoint);
+  const Json::json_pointer pointer("/data/seq_length");
+  if (!json.contains(pointer) || !json[pointer].is_number_integer()) return context;
+  return json[pointer].get<std::int64_t>();
+}
+
+}  // namespace satformer::cli

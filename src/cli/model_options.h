@@ -1,0 +1,31 @@
+// The options that every command on a trained model shares.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/model_io.h"
+#include "cli/options.h"
+#include "io/tokenizer.h"
+
+namespace satformer::cli {
+
+struct ModelOptions {
+  std::string model, device = "cpu", dtype = "float32", tokenizer;
+  int threads = 0;
+
+  void add_to(Options& options, bool with_tokenizer);
+  // Loads the model on the device in the compute type; sets the number of threads.
+  LoadedModel load() const;
+  // --tokenizer, else the tokenizer in the model's folder. Error(data) if there is none or its vocabulary is larger
+  // than the model's.
+  std::unique_ptr<Tokenizer> load_tokenizer_for(const LoadedModel& loaded) const;
+};
+
+// float32 or bfloat16; Error(usage) otherwise.
+at::ScalarType parse_dtype(const std::string& name);
+
+// The window length that a model was trained with (run_config.json beside it), else its longest context.
+std::int64_t trained_seq_length(const LoadedModel& loaded);
+
+}  // namespace satformer::cli

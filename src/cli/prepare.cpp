@@ -1,0 +1,84 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "data/prepare.h"
+
+namespace satformer::cli {
+namespace {
+
+constexpr const char* footer =
+    R"(Inputs are files, folders (read recursively) and globs: .txt is plain text, .jsonl and .json hold one JSON
+object a line, each may be compressed (.gz). A byte order mark is dropped and CRLF read as LF.
+
+A plain text file is one document unless --document-separator or --min-document-bytes divides it; a large file needs
+one of them for a validation split. Documents of white space alone are counted and not written.
+
+Writes train_00000.bin, val_00000.bin, ...: little-endian ids of 2 bytes (4 above 65,536 ids), a document's tokens and
+then end-of-sequence; the tokenizer; and manifest.json with counts and checksums. The same input and options give the
+same bytes whatever --workers is. A run that is stopped leaves no shards.
+
+  satformer prepare corpus/*.jsonl.gz -o data --train-tokenizer 32000
+  satformer prepare book.txt -o data --tokenizer byte --min-document-bytes 4000)";
+
+void print_summary(const PrepareOptions& options, const PrepareResult& result) {
+  const Json manifest = parse_json(result.manifest, "manifest.json");
+  std::printf("%s\n", options.output_dir.c_str());
+  for (const Json& file : manifest["files"]) {
+    std::printf("  %-16s %14lld tokens  sha256 %.12s\n", file["name"].get<std::string>().c_str(),
+                static_cast<long long>(file["tokens"].get<std::int64_t>()),
+                file["sha256"].get<std::string>().c_str());
+  }
+  const Json& tokenizer = manifest["tokenizer"];
+  std::printf("  tokenizer        %s, %lld ids of %d bytes, sha256 %.12s\n",
+              tokenizer["name"].get<std::string>().c_str(),
+              static_cast<long long>(tokenizer["vocab_size"].get<std::int64_t>()),
+              manifest["bytes_per_id"].get<int>(), tokenizer["sha256"].get<std::string>().c_str());
+  std::printf("  documents        %lld train, %lld validation, %lld empty, %lld bad lines skipped\n",
+              static_cast<long long>(result.train_documents), static_cast<long long>(result.val_documents),
+              static_cast<long long>(result.empty_documents), static_cast<long long>(result.bad_lines));
+  const double tokens = static_cast<double>(result.train_tokens + result.val_tokens);
+  std::printf("  text             %s, %s tokens, %.2f bytes a token\n",
+              human_bytes(static_cast<double>(result.bytes)).c_str(), human_count(tokens).c_str(),
+              static_cast<double>(result.bytes) / tokens);
+  std::fflush(stdout);
+  for (const std::string& warning : result.warnings) std::fprintf(stderr, "note: %s\n", warning.c_str());
+}
+
+}  // namespace
+
+int run_prepare(std::span<const std::string> arguments) {
+  PrepareOptions prepare_options;
+  std::int64_t seed = static_cast<std::int64_t>(prepare_options.seed);
+  std::string device = "cpu";
+  Options options("prepare", "Turn text into token shards.");
+  options.add("inputs", prepare_options.inputs, "text files, folders and globs", true)
+      .add("--output,-o", prepare_options.output_dir, "folder for the shards", true)
+      .add("--tokenizer", prepare_options.tokenizer, "'byte', a SentencePiece model, or a folder with a tokenizer")
+      .add("--train-tokenizer", prepare_options.train_tokenizer,
+           "train a SentencePiece BPE tokenizer of this many ids on a sample of the input")
+      .add("--text-key", prepare_options.text_key, "JSON lines: the key that holds the text")
+      .add("--val-fraction", prepare_options.val_fraction, "share of the documents kept for validation")
+      .add("--document-separator", prepare_options.document_separator,
+           "plain text: a line equal to this separates documents")
+      .add("--min-document-bytes", prepare_options.min_document_bytes,
+           "plain text: end a document at the first blank line after this many bytes (0: at the end of the file)")
+      .add("--shard-tokens", prepare_options.shard_tokens, "most tokens in a shard")
+      .add("--workers", prepare_options.workers, "tokenizer threads (0: one a core)")
+      .flag("--skip-bad", prepare_options.skip_bad, "count malformed JSON lines instead of stopping at the first")
+      .add("--seed", seed, "seed of the validation split and the tokenizer's sample")
+      .flag("--overwrite", prepare_options.overwrite, "replace shards that are in the folder")
+      .add("--device", device, "accepted like everywhere; this command works on the CPU")
+      .footer(footer);
+  if (!options.parse(arguments)) return 0;
+  prepare_options.seed = static_cast<std::uint64_t>(seed);
+  const PrepareResult result = prepare(prepare_options);
+  print_summary(prepare_options, result);
+  return 0;
+}
+
+}  // namespace satformer::cli

@@ -1,0 +1,100 @@
+// satformer train: trains a model from a configuration.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "train/run_config.h"
+#include "train/session.h"
+#include "train/stop.h"
+
+extern char** environ;
+
+namespace satformer::cli {
+namespace {
+
+struct TrainArguments {
+  std::string config, resume, device, dtype, window_log;
+  std::int64_t seed = -1, threads = -1, max_steps = 0;
+  double peak_tflops = 0;
+  bool dry_run = false, overwrite = false, show_config = false;
+};
+
+ConfigSources sources_of(const TrainArguments& arguments, const std::vector<std::string>& overrides) {
+  ConfigSources sources;
+  sources.file = arguments.config;
+  for (char** entry = environ; entry && *entry; ++entry) sources.environment.emplace_back(*entry);
+  sources.overrides = overrides;
+  if (!arguments.device.empty()) sources.overrides.push_back("system.device=" + arguments.device);
+  if (!arguments.dtype.empty()) sources.overrides.push_back("training.dtype=" + arguments.dtype);
+  if (arguments.seed >= 0) sources.overrides.push_back(concat("system.seed=", arguments.seed));
+  if (arguments.threads >= 0) sources.overrides.push_back(concat("system.threads=", arguments.threads));
+  return sources;
+}
+
+void note(std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); }
+
+void note_unused(const RunSettings& settings) {
+  if (settings.unused().empty()) return;
+  std::string list;
+  for (const std::string& key : settings.unused()) list += (list.empty() ? "" : ", ") + key;
+  note("unused here: " + list);
+}
+
+}  // namespace
+
+int run_train(std::span<const std::string> arguments) {
+  TrainArguments a;
+  Options options("train", "Train a model from a configuration file and token shards.");
+  options.add("--config,-c", a.config, "JSON configuration; without one, defaults and overrides alone");
+  options.add("--resume", a.resume,
+              "auto (newest checkpoint of the run folder, or a new run) or a checkpoint's path");
+  options.flag("--overwrite", a.overwrite, "replace the checkpoints of another run in the run folder");
+  options.flag("--dry-run", a.dry_run, "print parameters, FLOPs, memory, steps and disk, and stop");
+  options.flag("--show-config", a.show_config, "print every value with its origin, and stop");
+  options.add("--max-steps", a.max_steps, "save and stop after this step");
+  options.add("--device", a.device, "cpu, cuda or cuda:N (system.device)");
+  options.add("--dtype", a.dtype, "float32 or bfloat16 (training.dtype)");
+  options.add("--seed", a.seed, "seed (system.seed)");
+  options.add("--threads", a.threads, "CPU threads (system.threads)");
+  options.add("--peak-tflops", a.peak_tflops, "the device's peak for MFU; without it a matrix product is timed");
+  options.add("--window-log", a.window_log, "append 'epoch shard offset' of every window trained on to this file");
+  options.allow_overrides();
+  options.footer("Configuration fields, as --section.key=value, SATFORMER_SECTION__KEY or in the file:\n" +
+                 describe_run_config());
+  if (!options.parse(arguments)) return 0;
+  if (a.max_steps < 0) fail(ExitCode::usage, "--max-steps must be at least 0, not ", a.max_steps);
+  if (a.peak_tflops < 0) fail(ExitCode::usage, "--peak-tflops must be positive, not ", a.peak_tflops);
+
+  const RunSettings settings(sources_of(a, options.overrides()));
+  if (a.show_config) {
+    std::fputs(settings.show().c_str(), stdout);
+    return 0;
+  }
+  note_unused(settings);
+  if (a.dry_run) {
+    std::fputs(describe_run(settings).c_str(), stdout);
+    return 0;
+  }
+  TrainRequest request;
+  request.resume = a.resume;
+  request.overwrite = a.overwrite;
+  request.max_steps = a.max_steps;
+  request.window_log = a.window_log;
+  request.peak_tflops = a.peak_tflops;
+  request.note = note;
+  TrainHooks hooks;
+  hooks.stop = StopSignals::requested;
+  const StopSignals signals;
+  const TrainResult result = train(settings, request, hooks);
+  if (result.stopped) {
+    note(concat("stopped after step ", result.step, "; saved ", result.checkpoint, "; go on with --resume auto"));
+    return static_cast<int>(StopSignals::exit_code());
+  }
+  note(concat(result.complete ? "done: " : "stopped at --max-steps: ", result.step, " steps, ", result.checkpoint));
+  return 0;
+}
+
+}  // namespace satformer::cli

@@ -1,0 +1,77 @@
+#include "infer/generator.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace satformer {
+
+std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<std::vector<std::int64_t>>& prompts,
+                                                const GenerateOptions& options) {
+  check_sampling(options.sampling);
+  const auto rows = static_cast<std::int64_t>(prompts.size());
+  std::vector<std::vector<std::int64_t>> result(prompts.size());
+  if (rows == 0 || options.max_new_tokens <= 0) return result;
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts) {
+    if (prompt.empty()) fail(ExitCode::data, "a prompt must have at least one token");
+    for (const std::int64_t id : prompt) {
+      if (id < 0 || id >= model.config().vocab_size) {
+        fail(ExitCode::data, "token id ", id, " is outside the vocabulary of ", model.config().vocab_size);
+      }
+    }
+    longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  }
+  const std::int64_t context = model.config().max_position_embeddings;
+  if (longest + options.max_new_tokens > context) {
+    fail(ExitCode::config, "a prompt of ", longest, " tokens and ", options.max_new_tokens,
+         " new ones are longer than the model's context of ", context);
+  }
+  at::NoGradGuard no_grad;
+  const at::Device device = model.parameters().device();
+  at::Tensor ids = at::zeros({rows, longest}, at::kLong), mask = at::zeros({rows, longest}, at::kLong);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto& prompt = prompts[static_cast<std::size_t>(r)];
+    const std::int64_t pad = longest - static_cast<std::int64_t>(prompt.size());
+    std::copy(prompt.begin(), prompt.end(), ids.mutable_data_ptr<std::int64_t>() + r * longest + pad);
+    mask.select(0, r).narrow(0, pad, longest - pad).fill_(1);
+  }
+  KvCache cache(model.config(), rows, longest + options.max_new_tokens - 1, model.compute_dtype(), device);
+  ForwardOptions forward;
+  forward.cache = &cache;
+  forward.observer = options.observer;
+  forward.logits_to_keep = 1;
+  forward.attention_mask_BT = mask.to(device);
+  at::Tensor logits = model.logits(ids.to(device), forward);
+  forward.attention_mask_BT = at::Tensor();
+  std::vector<bool> done(prompts.size(), false);
+  for (std::int64_t step = 0; step < options.max_new_tokens; ++step) {
+    const at::Tensor host = logits.select(1, -1).cpu().contiguous();
+    at::Tensor next = at::zeros({rows, 1}, at::kLong);
+    bool all_done = true;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<std::size_t>(r);
+      if (done[row]) continue;
+      const std::span<const float> scores{host.const_data_ptr<float>() + r * host.size(1),
+                                          static_cast<std::size_t>(host.size(1))};
+      const std::int64_t id = sample_token(scores, options.sampling, row, static_cast<std::uint64_t>(step));
+      if (options.stop_token && id == *options.stop_token) {
+        done[row] = true;
+        continue;
+      }
+      result[row].push_back(id);
+      next.mutable_data_ptr<std::int64_t>()[r] = id;
+      if (options.on_token && !options.on_token(row, id)) return result;
+      all_done = false;
+    }
+    if (all_done || step + 1 == options.max_new_tokens) break;
+    logits = model.logits(next.to(device), forward);
+  }
+  return result;
+}
+
+}  // namespace satformer

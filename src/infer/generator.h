@@ -1,0 +1,28 @@
+// Continuing prompts with a KV cache.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "infer/sampler.h"
+#include "nn/model.h"
+
+namespace satformer {
+
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 100;
+  SamplingOptions sampling;
+  std::optional<std::int64_t> stop_token;  // ends a row; not part of its result
+  LayerObserver* observer = nullptr;
+  // Called with each new token of a row; false stops everything after this token.
+  std::function<bool(std::size_t row, std::int64_t id)> on_token;
+};
+
+// Prompts of any lengths >= 1 are padded on the left; each row gives what it would give alone. Error(config) if the
+// longest prompt and max_new_tokens pass the model's context, with both numbers; Error(data) for an id outside the
+// vocabulary.
+std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<std::vector<std::int64_t>>& prompts,
+                                                const GenerateOptions& options);
+
+}  // namespace satformer

@@ -1,0 +1,70 @@
+#include "probe/gate_statistics.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/maximum.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace satformer {
+
+at::Tensor GateStatistics::gate(std::int64_t layer, const at::Tensor& alpha_BTH) {
+  at::NoGradGuard no_grad;
+  const at::Tensor a = alpha_BTH.detach().to(at::kDouble).flatten(0, 1);
+  Sums& s = sums_[layer];
+  const at::Tensor sum = a.sum({0}), square = a.square().sum({0}), zeros = a.eq(0).sum({0}, false, at::kDouble);
+  const at::Tensor max = a.amax({0});
+  if (s.tokens == 0) {
+    s.sum_H = sum.cpu();
+    s.square_H = square.cpu();
+    s.zeros_H = zeros.cpu();
+    s.max_H = max.cpu();
+  } else {
+    s.sum_H += sum.cpu();
+    s.square_H += square.cpu();
+    s.zeros_H += zeros.cpu();
+    s.max_H = at::maximum(s.max_H, max.cpu());
+  }
+  s.tokens += a.size(0);
+  return alpha_BTH;
+}
+
+std::vector<std::int64_t> GateStatistics::layers() const {
+  std::vector<std::int64_t> list;
+  for (const auto& [layer, sums] : sums_) list.push_back(layer);
+  return list;
+}
+
+std::int64_t GateStatistics::tokens() const { return sums_.empty() ? 0 : sums_.begin()->second.tokens; }
+
+std::vector<HeadGates> GateStatistics::heads(std::int64_t layer) const {
+  std::vector<HeadGates> result;
+  const Sums& s = sums_.at(layer);
+  const auto n = static_cast<double>(s.tokens);
+  for (std::int64_t h = 0; h < s.sum_H.size(0); ++h) {
+    HeadGates g;
+    g.mean = s.sum_H[h].item<double>() / n;
+    g.zero_share = s.zeros_H[h].item<double>() / n;
+    g.max = s.max_H[h].item<double>();
+    g.std_dev = std::sqrt(std::max(0.0, s.square_H[h].item<double>() / n - g.mean * g.mean));
+    result.push_back(g);
+  }
+  return result;
+}
+
+HeadGates GateStatistics::layer(std::int64_t layer) const {
+  const std::vector<HeadGates> all = heads(layer);
+  HeadGates g;
+  double square = 0;
+  g.max = all.front().max;
+  for (const HeadGates& h : all) {
+    g.mean += h.mean / static_cast<double>(all.size());
+    g.zero_share += h.zero_share / static_cast<double>(all.size());
+    g.max = std::max(g.max, h.max);
+    square += (h.std_dev * h.std_dev + h.mean * h.mean) / static_cast<double>(all.size());
+  }
+  g.std_dev = std::sqrt(std::max(0.0, square - g.mean * g.mean));
+  return g;
+}
+
+}  // namespace satformer

@@ -1,0 +1,52 @@
+// What a model costs before it runs: parameters by part, FLOPs, memory, disk. Needs shapes only (a model on the meta
+// device).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "nn/model.h"
+
+namespace satformer {
+
+struct ParameterCount {
+  std::int64_t total = 0;
+  std::int64_t matmul =
+      0;  // take part in a product for every token: all but an embedding table that is only looked up
+  std::vector<std::pair<std::string, std::int64_t>> parts;  // in order of first appearance
+};
+ParameterCount count_parameters(const Model& model);
+
+struct Flops {
+  double matmul_per_token = 0;     // forward and backward
+  double attention_per_token = 0;  // forward and backward
+  double per_token() const { return matmul_per_token + attention_per_token; }
+};
+// 6 N for the products with N parameters and 6 L T C for causal attention (half of the square; T at most the window):
+// two for a multiply-add, three for forward and both gradients. Norms, mixing of streams and depth aggregation are
+// left out, as is usual for MFU.
+Flops training_flops(const Model& model, std::int64_t seq_length);
+// Text of the formula, for output.
+std::string flops_formula();
+
+struct MemoryShape {
+  std::int64_t batch_size = 1, seq_length = 1;
+  bool recompute_layers = false, bfloat16 = false;
+};
+struct MemoryEstimate {  // bytes
+  double parameters = 0, gradients = 0, optimizer = 0, compute_copies = 0, activations = 0;
+  double peak() const { return parameters + gradients + optimizer + compute_copies + activations; }
+};
+// Activations are counted from what each layer keeps for backward, plus the widest temporary of head and loss.
+MemoryEstimate training_memory(const Model& model, const MemoryShape& shape);
+
+// Bytes of a training checkpoint: fp32 weights and two moments.
+double checkpoint_bytes(const Model& model);
+
+// FLOP/s of a dense product on this device, measured in under 0.3 s: fp32 1024^3 on a CPU, `dtype` 8192^3 on a GPU.
+double measure_peak_flops(at::Device device, at::ScalarType dtype);
+
+}  // namespace satformer

@@ -1,0 +1,87 @@
+#include "train/loader.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace satformer {
+
+Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers) {
+  const std::int64_t T = windows.seq_length(), B = static_cast<std::int64_t>(numbers.size());
+  Batch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong)};
+  std::vector<std::int64_t> window(static_cast<std::size_t>(T) + 1);
+  auto* ids = batch.ids_BT.data_ptr<std::int64_t>();
+  auto* targets = batch.targets_BT.data_ptr<std::int64_t>();
+  for (std::int64_t row = 0; row < B; ++row) {
+    windows.read(numbers[static_cast<std::size_t>(row)], window);
+    std::copy(window.begin(), window.end() - 1, ids + row * T);
+    std::copy(window.begin() + 1, window.end(), targets + row * T);
+  }
+  return batch;
+}
+
+BatchLoader::BatchLoader(std::shared_ptr<const TokenWindows> windows, const LoaderOptions& options)
+    : windows_(std::move(windows)),
+      order_(windows_->size(), options.seed),
+      options_(options),
+      position_(options.position) {
+  if (!options_.window_log.empty()) log_ = std::make_unique<AppendFile>(options_.window_log);
+  reader_ = std::thread([this] { read_ahead(); });
+}
+
+BatchLoader::~BatchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  reader_.join();
+}
+
+void BatchLoader::read_ahead() {
+  try {
+    for (std::int64_t first = options_.position;; first += options_.batch_size) {
+      std::vector<std::int64_t> numbers;
+      for (std::int64_t i = 0; i < options_.batch_size; ++i) numbers.push_back(order_.window(first + i));
+      Batch batch = read_batch(*windows_, numbers);
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || ready_.size() < options_.prefetch; });
+      if (stop_) return;
+      ready_.push_back(std::move(batch));
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+Batch BatchLoader::next() {
+  Batch batch;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return error_ || !ready_.empty(); });
+    if (ready_.empty()) std::rethrow_exception(error_);
+    batch = std::move(ready_.front());
+    ready_.pop_front();
+  }
+  changed_.notify_all();
+  if (log_) log_windows(position_);
+  position_ += options_.batch_size;
+  return batch;
+}
+
+void BatchLoader::log_windows(std::int64_t first) {
+  std::string lines;
+  for (std::int64_t n = first; n < first + options_.batch_size; ++n) {
+    const TokenWindows::Place place = windows_->place(order_.window(n));
+    lines += concat(order_.epoch(n), ' ', place.shard, ' ', place.offset, '\n');
+  }
+  log_->append(lines);
+}
+
+}  // namespace satformer

@@ -1,0 +1,66 @@
+// Micro-batches in training order, read ahead by one background thread.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/windows.h"
+#include "io/file.h"
+
+namespace satformer {
+
+// A window of T + 1 ids w gives ids w[0..T) and targets w[1..T].
+struct Batch {
+  at::Tensor ids_BT, targets_BT;  // int64, CPU
+};
+
+// Reads the given windows into one batch.
+Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers);
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;
+  std::uint64_t seed = 0;
+  std::int64_t position = 0;  // windows consumed before the first batch
+  std::size_t prefetch = 4;   // batches read ahead
+  std::string window_log;     // appends a line "epoch shard offset" per consumed window; empty: none
+};
+
+class BatchLoader {
+ public:
+  BatchLoader(std::shared_ptr<const TokenWindows> windows, const LoaderOptions& options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  Batch next();                                        // rethrows what the reader met
+  std::int64_t position() const { return position_; }  // windows consumed: all the state there is
+  std::int64_t epoch() const { return order_.epoch(position_); }
+
+ private:
+  void read_ahead();
+  void log_windows(std::int64_t first);
+
+  std::shared_ptr<const TokenWindows> windows_;
+  DataOrder order_;
+  LoaderOptions options_;
+  std::int64_t position_;
+  std::unique_ptr<AppendFile> log_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr error_;
+  bool stop_ = false;
+  std::thread reader_;
+};
+
+}  // namespace satformer

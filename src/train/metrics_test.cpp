@@ -1,0 +1,42 @@
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "train/test_support.h"
+
+namespace satformer {
+namespace {
+
+using testing_support::TemporaryFolder;
+
+TEST(Metrics, OneLinePerStep) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "metrics.jsonl";
+  MetricsLog log(path, 0);
+  log.add(1, {{"train/loss", 2.5}});
+  log.add(2, {{"train/loss", 2.0}});
+  log.add(2, {{"val/loss", 3.0}});
+  log.add(3, {{"train/loss", 1.0}});
+  EXPECT_EQ(read_file(path),
+            "{\"train/loss\":2.5,\"progress/step\":1}\n"
+            "{\"train/loss\":2.0,\"progress/step\":2,\"val/loss\":3.0}\n"
+            "{\"train/loss\":1.0,\"progress/step\":3}\n");
+}
+
+TEST(Metrics, ResumeDropsLaterAndCutLines) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "metrics.jsonl";
+  write_file_atomic(path,
+                    "{\"progress/step\":1}\n{\"progress/step\":2}\nnot json\n{\"progress/step\":3}\n{\"progress/st");
+  MetricsLog log(path, 2);
+  EXPECT_EQ(read_file(path), "{\"progress/step\":1}\n{\"progress/step\":2}\n");
+  log.add(3, {{"a", 1}});
+  EXPECT_EQ(read_file(path), "{\"progress/step\":1}\n{\"progress/step\":2}\n{\"a\":1,\"progress/step\":3}\n");
+  MetricsLog anew(path, 0);
+  EXPECT_EQ(read_file(path), "");
+}
+
+}  // namespace
+}  // namespace satformer

@@ -1,0 +1,54 @@
+// AdamW over the parameters of a model, in one or two groups.
+#pragma once
+
+#include "kernels/tensor.h"
+
+#include <string>
+#include <vector>
+
+#include "kernels/adamw/adamw.h"
+#include "nn/parameters.h"
+
+namespace satformer {
+
+struct OptimizerOptions {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_all = false;  // false: matrices and embeddings alone; norms, biases, gates and scalars are left free
+  double grad_clip = 1.0;  // largest global norm; 0: no clipping
+};
+
+class Optimizer {
+ public:
+  // Keeps the parameters' tensors; moments start at zero on their device.
+  Optimizer(ParameterStore& parameters, const OptimizerOptions& options);
+
+  void clear_gradients();
+  // Global norm of all gradients; NaN or infinite if any element is.
+  double gradient_norm() const;
+  // Names of parameters whose gradient holds NaN or an infinity, at most `limit`.
+  std::vector<std::string> non_finite_gradients(std::size_t limit) const;
+  // One update with the gradients scaled by min(1, clip / norm). Parameters without a gradient are left alone.
+  void step(double learning_rate, double norm);
+
+  struct Moment {
+    std::string name;  // "<parameter>.exp_avg" or "<parameter>.exp_avg_sq"
+    at::Tensor value;  // fp32, shares the optimizer's storage
+  };
+  std::vector<Moment> moments() const;
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+  static bool decays(ParamKind kind, bool decay_all);
+
+ private:
+  struct Slot {
+    std::string name;
+    at::Tensor param, m, v;
+    bool decay;
+  };
+  OptimizerOptions options_;
+  std::vector<Slot> slots_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace satformer

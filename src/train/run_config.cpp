@@ -1,0 +1,226 @@
+#include "train/run_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/model_io.h"
+
+namespace satformer {
+namespace {
+
+const FieldRules unused{.unused = true};
+constexpr double tokens_per_billion = 1e9;
+
+std::int64_t billions(double value) { return std::llround(value * tokens_per_billion); }
+
+// Model keys that act under the chosen routing and value path. An architecture's own keys belong to the part that
+// sets it apart, so a free combination reads the keys of both its sources.
+std::set<std::string> foreign_keys(const ModelConfig& config) {
+  std::set<std::string> read, all;
+  for (const Architecture& a : architectures()) {
+    const bool acts = (a.residual_routing != "plain" && a.residual_routing == config.residual_routing) ||
+                      (a.value_path != "own" && a.value_path == config.value_path);
+    for (const std::string& key : a.own_keys) {
+      all.insert(key);
+      if (acts) read.insert(key);
+    }
+  }
+  for (const std::string& key : read) all.erase(key);
+  return all;
+}
+
+void erase_path(Json& json, const std::string& path) {
+  Json* node = &json;
+  std::size_t start = 0;
+  for (auto dot = path.find('.'); dot != std::string::npos; start = dot + 1, dot = path.find('.', start)) {
+    node = &(*node)[path.substr(start, dot - start)];
+  }
+  node->erase(path.substr(start));
+}
+
+}  // namespace
+
+void ModelSection::visit(FieldVisitor& v) {
+  v.field("source", &source, "where the authors' trainer finds the class",
+          {.choices = {"local_class", "huggingface"}, .unused = true});
+  v.field("module", &module, "the authors' modelling module", unused);
+  v.field("class_name", &class_name, "architecture, by any of its names");
+  v.field("config_module", &config_module, "the authors' configuration module", unused);
+  v.field("config_class_name", &config_class_name, "the authors' configuration class", unused);
+  v.field("from_pretrained", &from_pretrained, "start from the weights of pretrained_path");
+  v.field("pretrained_path", &pretrained_path, "folder of a saved model or run");
+  v.field("name_or_path", &name_or_path, "like pretrained_path, which goes first");
+  v.section("config_overrides", config);
+}
+
+void TokenizerSection::visit(FieldVisitor& v) {
+  v.field("name_or_path", &name_or_path,
+          "\"byte\", a SentencePiece model or a folder with one; if absent, the one beside the data");
+  v.field("save_with_model", &save_with_model, "copy the tokenizer into checkpoints");
+}
+
+void DataSection::visit(FieldVisitor& v) {
+  v.field("data_dir", &data_dir, "folder of token shards");
+  v.field("train_prefix", &train_prefix, "training shards are <data_dir>/<prefix>*.bin");
+  v.field("val_prefix", &val_prefix, "validation shards, likewise");
+  v.field("seq_length", &seq_length, "targets of a window (it holds one token more)", {.min = 1, .max = 1 << 24});
+}
+
+void TrainingSection::visit(FieldVisitor& v) {
+  v.field("batch_size", &batch_size, "windows of a micro-batch", {.min = 1, .max = 1 << 20});
+  v.field("gradient_accumulation_steps", &gradient_accumulation_steps, "micro-batches of a step",
+          {.min = 1, .max = 1 << 20});
+  v.field("gradient_checkpointing", &gradient_checkpointing, "recompute layers in backward to save memory");
+  v.field("learning_rate", &learning_rate, "peak rate", {.min = 0});
+  v.field("min_lr", &min_lr, "rate at the end of the decay", {.min = 0});
+  v.field("warmup_tokens", &warmup_tokens, "linear warmup, in billions of tokens", {.min = 0, .max = 1e9});
+  v.field("max_tokens", &max_tokens, "token budget, in billions", {.min = 0, .max = 1e9, .open_min = true});
+  v.field("lr_decay_style", &lr_decay_style, "shape of the decay", {.choices = {"cosine", "linear", "constant"}});
+  v.field("weight_decay", &weight_decay, "decoupled weight decay", {.min = 0});
+  v.field("beta1", &beta1, "AdamW, first moment", {.min = 0, .max = 0.9999999});
+  v.field("beta2", &beta2, "AdamW, second moment", {.min = 0, .max = 0.9999999});
+  v.field("adam_eps", &adam_eps, "AdamW, added to the denominator", {.min = 0, .open_min = true});
+  v.field("grad_clip", &grad_clip, "largest global gradient norm; 0: none", {.min = 0});
+  v.field("decay", &decay,
+          "what weight decay acts on; \"all\" by default for configs in the authors' layout (source local_class)",
+          {.choices = {"matrices", "all"}});
+  v.field("dtype", &dtype, "computing type; weights and optimizer state stay float32",
+          {.choices = {"float32", "bfloat16"}});
+  v.field("compile_model", &compile_model, "torch.compile", unused);
+  v.field("fused_adamw", &fused_adamw, "torch's fused AdamW", unused);
+}
+
+void CheckpointingSection::visit(FieldVisitor& v) {
+  v.field("checkpoint_dir", &checkpoint_dir, "run folder");
+  v.field("checkpoint_interval", &checkpoint_interval, "steps between checkpoints; 0: only at the end", {.min = 0});
+  v.field("save_final_model", &save_final_model, "write final/ at the end");
+  v.field("keep_last", &keep_last, "checkpoints to keep; 0: all", {.min = 0});
+}
+
+void LoggingSection::visit(FieldVisitor& v) {
+  v.field("log_interval", &log_interval, "steps between lines of metrics.jsonl", {.min = 1});
+  v.field("eval_interval", &eval_interval, "steps between validations; 0: only at the end", {.min = 0});
+  v.field("eval_iters", &eval_iters, "a validation covers this times 64 windows", {.min = 1, .max = 1 << 30});
+  v.field("sample_interval", &sample_interval, "steps between sample texts; 0: never", {.min = 0});
+  v.field("sample_prompt", &sample_prompt, "what sample texts continue");
+  v.field("sample_tokens", &sample_tokens, "length of sample texts", {.min = 1, .max = 1 << 20});
+  v.field("wandb_project", &wandb_project, "Weights & Biases project", unused);
+  v.field("wandb_run_name", &wandb_run_name, "Weights & Biases run", unused);
+}
+
+void SystemSection::visit(FieldVisitor& v) {
+  v.field("seed", &seed, "seed of initialisation and data order", {.min = 0});
+  v.field("threads", &threads, "CPU threads; 0: OMP_NUM_THREADS, else the cores allowed", {.min = 0, .max = 4096});
+  v.field("device", &device, "cpu, cuda or cuda:N");
+  v.field("num_workers", &num_workers, "loader processes", unused);
+  v.field("prefetch_factor", &prefetch_factor, "batches a loader process prepares", unused);
+  v.field("pin_memory", &pin_memory, "pinned host memory", unused);
+  v.field("persistent_workers", &persistent_workers, "loader processes outlive an epoch", unused);
+}
+
+void RunConfig::visit(FieldVisitor& v) {
+  v.section("model", model);
+  v.section("tokenizer", tokenizer);
+  v.section("data", data);
+  v.section("training", training);
+  v.section("checkpointing", checkpointing);
+  v.section("logging", logging);
+  v.section("system", system);
+}
+
+std::int64_t RunConfig::windows_per_step() const {
+  return training.batch_size * training.gradient_accumulation_steps;
+}
+std::int64_t RunConfig::tokens_per_step() const { return windows_per_step() * data.seq_length; }
+std::int64_t RunConfig::total_steps() const { return billions(training.max_tokens) / tokens_per_step(); }
+std::int64_t RunConfig::warmup_steps() const { return billions(training.warmup_tokens) / tokens_per_step(); }
+
+std::string RunConfig::pretrained() const {
+  if (!model.from_pretrained) return {};
+  return model.pretrained_path ? *model.pretrained_path : model.name_or_path.value_or("");
+}
+
+void RunConfig::validate() const {
+  model.config.validate();
+  if (model.from_pretrained && pretrained().empty()) {
+    fail(ExitCode::config,
+         "model.from_pretrained is true, but neither model.pretrained_path nor model.name_or_path is set");
+  }
+  if (data.seq_length > model.config.max_position_embeddings) {
+    fail(ExitCode::config, "data.seq_length = ", data.seq_length,
+         " is more than max_position_embeddings = ", model.config.max_position_embeddings, " of the model");
+  }
+  if (training.min_lr > training.learning_rate) {
+    fail(ExitCode::config, "training.min_lr = ", training.min_lr,
+         " is more than training.learning_rate = ", training.learning_rate);
+  }
+  if (static_cast<double>(windows_per_step()) * static_cast<double>(data.seq_length) > 9e15) {
+    fail(ExitCode::config, "a step of batch_size ", training.batch_size, " x gradient_accumulation_steps ",
+         training.gradient_accumulation_steps, " x seq_length ", data.seq_length, " tokens cannot be counted");
+  }
+  if (total_steps() < 1) {
+    fail(ExitCode::config, "training.max_tokens = ", training.max_tokens, " billion (", billions(training.max_tokens),
+         " tokens) is less than one step of ", tokens_per_step(), " tokens");
+  }
+  if (data.train_prefix.starts_with(data.val_prefix) || data.val_prefix.starts_with(data.train_prefix)) {
+    fail(ExitCode::config, "data.train_prefix '", data.train_prefix, "' and data.val_prefix '", data.val_prefix,
+         "' must not begin with one another: shards are <prefix>*.bin, so one would hold the other's");
+  }
+}
+
+RunSettings::RunSettings(const ConfigSources& sources)
+    : config_(std::make_unique<RunConfig>()), binding_(std::make_unique<ConfigBinding>(*config_)) {
+  if (!sources.file.empty()) binding_->apply_json(read_json_file(sources.file), sources.file);
+  binding_->apply_environment(sources.environment);
+  for (const std::string& assignment : sources.overrides) binding_->apply_override(assignment);
+
+  RunConfig& config = *config_;
+  const std::string prefix = "model.config_overrides.";
+  if (const std::string path = config.pretrained(); !path.empty()) {
+    const Json pretrained = read_model_config(path);
+    if (pretrained.contains("architectures") && pretrained["architectures"].is_array() &&
+        !pretrained["architectures"].empty()) {
+      binding_->imply("model.class_name", pretrained["architectures"][0], path);
+    }
+    for (const Field& field : binding_->fields()) {
+      if (field.path.rfind(prefix, 0) != 0) continue;
+      const auto it = pretrained.find(field.path.substr(prefix.size()));
+      if (it != pretrained.end()) binding_->imply(field.path, *it, path);
+    }
+  }
+  architecture_ = &architecture_by_name(config.model.class_name);
+  const std::string implied = concat("model.class_name ", architecture_->class_name);
+  binding_->imply(prefix + "residual_routing", architecture_->residual_routing, implied);
+  binding_->imply(prefix + "value_path", architecture_->value_path, implied);
+  if (config.model.source == "local_class" || config.model.module) {
+    binding_->imply("training.decay", "all", "the authors' layout");
+  }
+  config.validate();
+
+  unused_ = binding_->unused();
+  for (const std::string& key : foreign_keys(config.model.config)) {
+    other_keys_.push_back(prefix + key);
+    if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
+  }
+}
+
+std::string RunSettings::show() const { return binding_->show(); }
+
+Json RunSettings::to_json() const {
+  Json json = binding_->to_json();
+  for (const Field& field : binding_->fields()) {
+    if (field.rules.unused) erase_path(json, field.path);
+  }
+  for (const std::string& path : other_keys_) erase_path(json, path);
+  json["model"]["class_name"] = architecture_->class_name;
+  return json;
+}
+
+std::string describe_run_config() {
+  RunConfig config;
+  return ConfigBinding(config).describe();
+}
+
+}  // namespace satformer

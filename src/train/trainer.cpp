@@ -1,0 +1,253 @@
+#include "train/trainer.h"
+
+#include <ATen/ops/isfinite.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "checkpoint/model_io.h"
+#include "train/estimate.h"
+#include "train/loader.h"
+#include "train/step.h"
+
+namespace satformer {
+namespace {
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::vector<NamedTensor> optimizer_tensors(const Optimizer& optimizer) {
+  std::vector<NamedTensor> list;
+  for (auto& moment : optimizer.moments()) list.push_back({moment.name, moment.value});
+  return list;
+}
+
+bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
+
+}  // namespace
+
+OptimizerOptions optimizer_options(const TrainingSection& training) {
+  OptimizerOptions options;
+  options.beta1 = training.beta1;
+  options.beta2 = training.beta2;
+  options.eps = training.adam_eps;
+  options.weight_decay = training.weight_decay;
+  options.decay_all = training.decay == "all";
+  options.grad_clip = training.grad_clip;
+  return options;
+}
+
+Schedule schedule_of(const RunConfig& config) {
+  return {config.training.learning_rate, config.training.min_lr, config.warmup_steps(), config.total_steps(),
+          decay_style(config.training.lr_decay_style)};
+}
+
+Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
+    : r_(resources),
+      hooks_(hooks),
+      config_(r_.settings->config()),
+      schedule_(schedule_of(config_)),
+      optimizer_(r_.model->parameters(), optimizer_options(config_.training)),
+      state_(r_.state),
+      flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()) {
+  if (!r_.resume_from.empty()) {
+    load_checkpoint(r_.resume_from, *r_.model, optimizer_tensors(optimizer_));
+    optimizer_.set_steps(state_.step);
+    if (r_.resume_from == r_.folder->checkpoint_path(state_.step)) saved_step_ = state_.step;
+    checkpoint_ = r_.resume_from;
+  }
+  state_.seed = config_.system.seed;
+  state_.train_windows = r_.train->size();
+  state_.warmup_steps = schedule_.warmup_steps;
+  state_.total_steps = schedule_.total_steps;
+  LoaderOptions options;
+  options.batch_size = config_.training.batch_size;
+  options.seed = static_cast<std::uint64_t>(config_.system.seed);
+  options.position = state_.windows;
+  options.window_log = r_.window_log;
+  loader_ = std::make_unique<BatchLoader>(r_.train, options);
+  metrics_ = std::make_unique<MetricsLog>(r_.folder->metrics_path(), state_.step);
+}
+
+double Trainer::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+TrainResult Trainer::run() {
+  const std::int64_t budget = config_.total_steps();
+  const std::int64_t last = r_.max_steps > 0 ? std::min(r_.max_steps, budget) : budget;
+  TrainResult result;
+  const auto& logging = config_.logging;
+  // A validation that a stop request cut short.
+  if (state_.step > 0 && state_.step < budget && logging.eval_interval > 0 &&
+      state_.step % logging.eval_interval == 0 && state_.validated_step < state_.step) {
+    Json values = Json::object();
+    if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) metrics_->add(state_.step, values);
+  }
+  while (state_.step < last && !result.stopped) result.stopped = stop_requested() || !train_step() || !finish_step();
+  if (saved_step_ != state_.step) save();
+  if (!result.stopped && state_.step >= budget) {
+    Json values = Json::object();
+    result.stopped = !run_validation(0, values);
+    if (!result.stopped) {
+      metrics_->add(state_.step, values);
+      result.validation = last_validation_;
+      if (config_.checkpointing.save_final_model) save_final();
+      result.complete = true;
+    }
+  }
+  metrics_->sync();
+  result.step = state_.step;
+  result.checkpoint = checkpoint_;
+  return result;
+}
+
+bool Trainer::train_step() {
+  const double start = now();
+  if (hooks_.on_step) hooks_.on_step(*r_.model, state_.step);
+  std::vector<Batch> batches;
+  for (std::int64_t i = 0; i < config_.training.gradient_accumulation_steps; ++i) batches.push_back(loader_->next());
+  ForwardOptions options;
+  options.recompute_layers = config_.training.gradient_checkpointing;
+  optimizer_.clear_gradients();
+  const StepLoss step = accumulate_gradients(*r_.model, batches, options, hooks_.stop);
+  if (step.stopped) {
+    optimizer_.clear_gradients();
+    return false;
+  }
+  const double norm = optimizer_.gradient_norm();
+  check_finite(step.loss, norm);
+  const double lr = schedule_.rate(state_.step);
+  optimizer_.step(lr, norm);
+  state_.step += 1;
+  state_.windows = loader_->position();
+  state_.tokens += step.targets;
+  state_.loss_sum += step.loss;
+  state_.loss_steps += 1;
+  last_lr_ = lr;
+  last_norm_ = norm;
+  last_loss_ = step.loss;
+  busy_seconds_ += now() - start;
+  busy_tokens_ += step.targets;
+  rate_ = static_cast<double>(busy_tokens_) / busy_seconds_;
+  report_step(lr, norm);
+  return true;
+}
+
+void Trainer::check_finite(double loss, double norm) const {
+  if (std::isfinite(loss) && std::isfinite(norm)) return;
+  std::string where;
+  for (const std::string& name : optimizer_.non_finite_gradients(3)) where += (where.empty() ? "" : ", ") + name;
+  fail(ExitCode::non_finite, "step ", state_.step + 1, ": loss ", loss, ", gradient norm ", norm,
+       where.empty() ? "" : concat(" (not finite in ", where, ")"), "; training stopped before the update. ",
+       checkpoint_.empty() ? std::string("No checkpoint was written yet")
+                           : concat("The last checkpoint, '", checkpoint_, "', is finite"),
+       "; a lower learning_rate or a longer warmup may help");
+}
+
+void Trainer::report_step(double lr, double norm) {
+  if (r_.quiet) return;
+  const std::int64_t budget = config_.total_steps();
+  const double left =
+      static_cast<double>(budget - state_.step) * static_cast<double>(config_.tokens_per_step()) / rate_;
+  std::string mfu;
+  if (r_.peak_flops > 0) {
+    mfu = concat("  MFU ", format("%.1f", 100.0 * rate_ * flops_per_token_ / r_.peak_flops), "% of ",
+                 human_count(r_.peak_flops), "FLOP/s ", r_.peak_name);
+  }
+  progress_.update(concat("step ", state_.step, "/", budget, "  loss ", format("%.4f", last_loss_), "  lr ",
+                          format("%.2e", lr), "  grad ", format("%.3f", norm), "  ", human_count(rate_), " tok/s",
+                          mfu, "  left ", human_duration(left)));
+}
+
+bool Trainer::finish_step() {
+  const std::int64_t step = state_.step, budget = config_.total_steps();
+  const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
+  Json values = Json::object();
+  if (due(config_.logging.log_interval) || step == budget) {
+    values["progress/step"] = step;
+    values["progress/tokens_B"] = static_cast<double>(state_.tokens) / 1e9;
+    values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
+    values["train/lr"] = last_lr_;
+    values["train/grad_norm"] = last_norm_;
+    values["perf/tokens_per_sec"] = rate_;
+    if (r_.peak_flops > 0) values["perf/mfu"] = rate_ * flops_per_token_ / r_.peak_flops;
+    state_.loss_sum = 0;
+    state_.loss_steps = 0;
+    busy_seconds_ = 0;
+    busy_tokens_ = 0;
+  }
+  // The last step is validated on the full set instead, after its checkpoint.
+  bool going = true;
+  if (due(config_.logging.eval_interval) && step < budget) {
+    going = run_validation(config_.logging.eval_iters * windows_per_eval_iter, values);
+  }
+  if (!values.empty()) metrics_->add(step, values);
+  if (!going) return false;
+  if (hooks_.on_sample && due(config_.logging.sample_interval)) hooks_.on_sample(*r_.model, step);
+  if (due(config_.checkpointing.checkpoint_interval)) save();
+  return true;
+}
+
+bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
+  const auto show = [&](std::int64_t done, std::int64_t all) {
+    if (!r_.quiet) progress_.update(concat("step ", state_.step, "  validating ", done, "/", all, " windows"));
+  };
+  const ValidationResult v =
+      validate(*r_.model, *r_.validation, max_windows, config_.training.batch_size, hooks_.stop, show);
+  if (v.stopped) return false;
+  last_validation_ = v;
+  state_.validated_step = state_.step;
+  values["val/loss"] = v.loss;
+  values["val/perplexity"] = v.perplexity;
+  values["val/windows"] = v.windows;
+  if (!r_.quiet) {
+    progress_.print(concat("step ", state_.step, "  validation loss ", format("%.4f", v.loss), "  perplexity ",
+                           format("%.2f", v.perplexity), "  (", v.windows, " windows)"));
+  }
+  return true;
+}
+
+void Trainer::save() {
+  for (const Parameter& p : r_.model->parameters().list()) {
+    if (all_finite(p.value.detach())) continue;
+    fail(ExitCode::non_finite, "step ", state_.step, ": parameter '", p.name,
+         "' is no longer finite; nothing was saved. The last checkpoint is ",
+         checkpoint_.empty() ? std::string("missing: none was written yet") : concat("'", checkpoint_, "'"));
+  }
+  CheckpointParts parts;
+  parts.model = r_.model;
+  parts.optimizer = optimizer_tensors(optimizer_);
+  for (const NamedTensor& moment : parts.optimizer) {
+    if (!all_finite(moment.value)) {
+      fail(ExitCode::non_finite, "step ", state_.step, ": optimizer state '", moment.name,
+           "' is no longer finite; nothing was saved");
+    }
+  }
+  parts.state = state_;
+  parts.run_config = r_.settings->to_json().dump(2) + "\n";
+  if (config_.tokenizer.save_with_model && r_.tokenizer) {
+    parts.save_tokenizer = [this](const std::string& directory) { r_.tokenizer->save(directory); };
+  }
+  metrics_->sync();
+  const double start = now();
+  checkpoint_ = save_checkpoint(*r_.folder, parts);
+  saved_step_ = state_.step;
+  r_.folder->prune(config_.checkpointing.keep_last);
+  if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(now() - start)));
+}
+
+void Trainer::save_final() const {
+  r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
+    save_model(*r_.model, directory);
+    if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
+  });
+}
+
+}  // namespace satformer

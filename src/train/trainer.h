@@ -1,0 +1,95 @@
+// The training loop: steps, metrics, validation, samples, checkpoints, until the token budget is spent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/progress.h"
+#include "checkpoint/training_state.h"
+#include "data/windows.h"
+#include "io/tokenizer.h"
+#include "nn/model.h"
+#include "train/loader.h"
+#include "train/metrics.h"
+#include "train/optimizer.h"
+#include "train/run_config.h"
+#include "train/schedule.h"
+#include "train/validation.h"
+
+namespace satformer {
+
+struct TrainHooks {
+  std::function<bool()> stop;                                      // asked between micro-batches
+  std::function<void(Model& model, std::int64_t step)> on_sample;  // every logging.sample_interval steps
+  std::function<void(Model& model, std::int64_t step)> on_step;    // before each step's forward; step counts from 0
+};
+
+// What the loop works on; all outlive it.
+struct TrainResources {
+  const RunSettings* settings = nullptr;
+  Model* model = nullptr;
+  std::shared_ptr<const TokenWindows> train, validation;
+  const RunFolder* folder = nullptr;
+  const Tokenizer* tokenizer = nullptr;  // may be null
+  std::string resume_from;               // verified checkpoint; empty: a new run
+  TrainingState state;                   // of that checkpoint
+  std::int64_t max_steps = 0;            // stop and save after this step; 0: the whole budget
+  std::string window_log;
+  double peak_flops = 0;  // 0: no MFU
+  std::string peak_name;  // "measured" or "given"
+  bool quiet = false;     // no progress line
+};
+
+struct TrainResult {
+  std::int64_t step = 0;
+  bool stopped = false;         // `stop` answered true
+  bool complete = false;        // the token budget is spent
+  std::string checkpoint;       // newest
+  ValidationResult validation;  // full set, if complete
+};
+
+OptimizerOptions optimizer_options(const TrainingSection& training);
+Schedule schedule_of(const RunConfig& config);
+
+class Trainer {
+ public:
+  Trainer(const TrainResources& resources, const TrainHooks& hooks);
+
+  // A stop request ends the step in progress without its update, saves and returns. A loss or gradient that is not
+  // finite is Error(non_finite) before the update; nothing is saved.
+  TrainResult run();
+
+ private:
+  bool train_step();  // false: stopped within it
+  void check_finite(double loss, double norm) const;
+  void report_step(double lr, double norm);
+  bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
+  bool run_validation(std::int64_t max_windows, Json& values);
+  void save();
+  void save_final() const;
+  bool stop_requested() const { return hooks_.stop && hooks_.stop(); }
+  double now() const;
+
+  TrainResources r_;
+  TrainHooks hooks_;
+  const RunConfig& config_;
+  Schedule schedule_;
+  Optimizer optimizer_;
+  TrainingState state_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<MetricsLog> metrics_;
+  ProgressLine progress_;
+  double flops_per_token_ = 0;
+  std::int64_t saved_step_ = -1;
+  std::string checkpoint_;
+  ValidationResult last_validation_;
+  // Since the last line of metrics.
+  double last_lr_ = 0, last_norm_ = 0, last_loss_ = 0;
+  double busy_seconds_ = 0;
+  std::int64_t busy_tokens_ = 0;
+  double rate_ = 0;  // tokens per second, as last reported
+};
+
+}  // namespace satformer
