@@ -22,7 +22,7 @@ demo=demo
 if [ -n "$text" ]; then
   name=$(basename "$text")
   demo=demo/${name%%.*}
-  case "$demo" in demo/data | demo/runs | demo/text | demo/previous-runs | demo/) demo=demo/text-${name%%.*} ;; esac
+  case "$demo" in demo/data | demo/runs | demo/text | demo/results | demo/previous-runs | demo/) demo=demo/text-${name%%.*} ;; esac
 fi
 data=$demo/data
 runs=$demo/runs
@@ -92,21 +92,17 @@ train() {  # ARCHITECTURE
 }
 
 summary() {
-  local out=$demo/summary.txt
-  {
-    for architecture in satformer transformer; do
-      echo "--- $architecture: validation"
-      "$satformer" eval --model "$runs/$architecture" --data-dir "$data"
-    done
-    echo "--- satformer: gates of each layer"
-    "$satformer" gates --model "$runs/satformer" --data-dir "$data"
-    for architecture in satformer transformer; do
-      echo "--- $architecture continues \"$prompt\""
-      "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
-        --seed 1
-    done
-  } | tee "$out.partial"
-  mv "$out.partial" "$out"
+  local results=$demo/results
+  mkdir -p "$results"
+  for architecture in satformer transformer; do
+    "$satformer" eval --model "$runs/$architecture" --data-dir "$data" --output "$results/$architecture-eval.json" \
+      >/dev/null
+    "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
+      --seed 1 --no-stream >"$results/$architecture-sample.txt"
+  done
+  "$satformer" gates --model "$runs/satformer" --data-dir "$data" --output "$results/satformer-gates.json" >/dev/null
+  say "the same tokens, order, batch and rate for both"
+  python3 tools/demo_summary.py "$demo" | tee "$results/summary.txt"
 }
 
 prepare
@@ -118,7 +114,7 @@ fi
 start=$SECONDS
 train satformer
 train transformer
-say "summary (training took $((SECONDS - start)) s)"
+trained=$SECONDS
 summary
 touch "$runs/finished"
-say "this summary is in $demo/summary.txt, the runs in $runs, the prepared data in $data"
+say "training took $((trained - start)) s; runs in $runs, data in $data, this summary in $demo/results"
