@@ -4,7 +4,7 @@ target_compile_features(satformer_options INTERFACE cxx_std_20)
 # Ours alone: programs that link an installed satformer choose their own.
 target_compile_options(satformer_options INTERFACE $<BUILD_INTERFACE:
   -Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;
-  $<$<CONFIG:Release>:-O2>;-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+  $<$<CONFIG:Release>:-O2>>)
 target_include_directories(satformer_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/satformer>)
 
