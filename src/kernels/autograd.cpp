@@ -20,13 +20,13 @@ struct OpFunction : ag::Function<OpFunction> {
     TensorList saved;
     TensorList outputs = op->forward(inputs.vec(), saved);
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["op"] = c10::make_intrusive<OpHolder>(op);
+    ctx->saved_data["op"] = c10::IValue::make_capsule(c10::make_intrusive<OpHolder>(op));
     ctx->saved_data["inputs"] = static_cast<std::int64_t>(inputs.size());
     ctx->set_materialize_grads(false);
     return outputs;
   }
   static ag::variable_list backward(ag::AutogradContext* ctx, ag::variable_list grads) {
-    const auto op = ctx->saved_data["op"].toCustomClass<OpHolder>()->op;
+    const auto op = c10::static_intrusive_pointer_cast<OpHolder>(ctx->saved_data["op"].toCapsule())->op;
     const auto count = static_cast<std::size_t>(ctx->saved_data["inputs"].toInt());
     std::vector<bool> needs(count);
     for (std::size_t i = 0; i < count; ++i) needs[i] = ctx->needs_input_grad(i);
