@@ -16,7 +16,8 @@ const std::vector<Isa>& supported() {
   static const std::vector<Isa> list = [] {
     std::vector<Isa> found = {{"generic", &rows::generic_table()}};
 #ifdef SATFORMER_ISA_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back({"avx2", &rows::avx2_table()});
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+      found.push_back({"avx2", &rows::avx2_table()});
     if (found.size() == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
       found.push_back({"avx512", &rows::avx512_table()});

@@ -25,8 +25,9 @@ double worst_ulps(Function f, double (*exact)(double), double low, double high) 
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double want = exact(static_cast<double>(x[i]));
     const float rounded = static_cast<float>(want);
-    const double ulp = std::fabs(static_cast<double>(std::nextafter(rounded, std::numeric_limits<float>::infinity())) -
-                                 static_cast<double>(rounded));
+    const double ulp =
+        std::fabs(static_cast<double>(std::nextafter(rounded, std::numeric_limits<float>::infinity())) -
+                  static_cast<double>(rounded));
     worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - want) / ulp);
   }
   return worst;
@@ -38,16 +39,23 @@ class EveryIsa : public ::testing::TestWithParam<std::string> {
  protected:
   CpuIsaScope scope_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Cpu, EveryIsa, ::testing::ValuesIn(cpu_isa_names()),
-                         [](const auto& i) { return i.param; });
+INSTANTIATE_TEST_SUITE_P(Cpu, EveryIsa, ::testing::ValuesIn(cpu_isa_names()), [](const auto& i) { return i.param; });
 
 TEST_P(EveryIsa, ElementaryFunctionsAreAccurate) {
   const auto& table = isa_table();
   EXPECT_EQ(active_cpu_isa(), GetParam());
-  EXPECT_LE(worst_ulps(table.exp, [](double x) { return std::exp(x); }, -87, 88.7), 2.0);
-  EXPECT_LE(worst_ulps(table.exp, [](double x) { return std::exp(x); }, -1, 1), 2.0);
-  EXPECT_LE(worst_ulps(table.tanh, [](double x) { return std::tanh(x); }, -10, 10), 2.5);
-  EXPECT_LE(worst_ulps(table.tanh, [](double x) { return std::tanh(x); }, -1e-3, 1e-3), 2.0);
+  EXPECT_LE(worst_ulps(
+                table.exp, [](double x) { return std::exp(x); }, -87, 88.7),
+            2.0);
+  EXPECT_LE(worst_ulps(
+                table.exp, [](double x) { return std::exp(x); }, -1, 1),
+            2.0);
+  EXPECT_LE(worst_ulps(
+                table.tanh, [](double x) { return std::tanh(x); }, -10, 10),
+            2.5);
+  EXPECT_LE(worst_ulps(
+                table.tanh, [](double x) { return std::tanh(x); }, -1e-3, 1e-3),
+            2.0);
   EXPECT_LE(worst_ulps(table.sigmoid, sigmoid, -80, 80), 3.0);
 }
 
@@ -82,10 +90,10 @@ TEST(Isa, Bf16RoundsToNearestEven) {
     return b.bits;
   };
   EXPECT_EQ(bits(1.0f), 0x3f80);
-  EXPECT_EQ(bits(1.00390625f), 0x3f80);           // halfway, even below
-  EXPECT_EQ(bits(1.01171875f), 0x3f82);           // halfway, even above
-  EXPECT_EQ(bits(1.00390637f), 0x3f81);           // just above halfway
-  EXPECT_EQ(bits(3.4e38f), 0x7f80);               // rounds up to infinity
+  EXPECT_EQ(bits(1.00390625f), 0x3f80);  // halfway, even below
+  EXPECT_EQ(bits(1.01171875f), 0x3f82);  // halfway, even above
+  EXPECT_EQ(bits(1.00390637f), 0x3f81);  // just above halfway
+  EXPECT_EQ(bits(3.4e38f), 0x7f80);      // rounds up to infinity
   EXPECT_EQ(bits(-std::numeric_limits<float>::infinity()), 0xff80);
   EXPECT_TRUE(std::isnan(rows::rounded_to<rows::bf16>(std::numeric_limits<float>::quiet_NaN())));
 }

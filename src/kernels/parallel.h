@@ -8,7 +8,8 @@ namespace satformer {
 
 // Calls body(begin, end) over parts of [0, count) on several threads; `work` is the elements that one index touches
 // and decides whether and how finely to split.
-void parallel_ranges(std::int64_t count, std::int64_t work, const std::function<void(std::int64_t, std::int64_t)>& body);
+void parallel_ranges(std::int64_t count, std::int64_t work,
+                     const std::function<void(std::int64_t, std::int64_t)>& body);
 
 // [0, rows) cut into blocks by `rows` alone, for sums over rows: each block sums on its own, and the blocks are added
 // in order.
