@@ -1,7 +1,7 @@
 #!/bin/bash
 # A SATFormer and a Transformer learn from real English text under the same budget: same tokens, order, batch and rate.
-# Text: Debian's dict-gcide (Webster's dictionary of 1913 and its successors), or TEXT=PATH: a text file, plain or
-# gzip, or anything else that `satformer prepare` reads (JSONL, a folder, a glob).
+# Text: Debian's dict-gcide (Webster's dictionary of 1913 and its successors), or TEXT=PATH: whatever
+# `satformer prepare` reads, text or JSON lines, plain or gzip, a file, a folder or a glob.
 #
 # Everything lies under demo/ (demo/NAME/ with TEXT). What is there is not made again: an interrupted training goes on
 # where it stopped. After a finished demo the next one trains anew and keeps the finished runs as previous-runs.
@@ -22,7 +22,7 @@ demo=demo
 if [ -n "$text" ]; then
   name=$(basename "$text")
   demo=demo/${name%%.*}
-  case "$demo" in demo/data | demo/runs | demo/text | demo/previous-runs | demo/) demo=demo/text-${name%%.*} ;; esac
+  case "$demo" in demo/data | demo/runs | demo/text | demo/results | demo/previous-runs | demo/) demo=demo/text-${name%%.*} ;; esac
 fi
 data=$demo/data
 runs=$demo/runs
@@ -49,20 +49,13 @@ dictionary() {
   echo "$package/$file"
 }
 
-# Writes $demo/text/corpus.txt: documents that end with a line "%%".
-corpus() {
+# Writes $demo/text/dictionary.txt: one document for each entry, each ended by a line "%%".
+dictionary_text() {
+  local to=$demo/text/dictionary.txt from
   mkdir -p "$demo/text"
-  local to=$demo/text/corpus.txt
-  [ -s "$to" ] && return
-  if [ -z "$text" ]; then
-    local from
-    from=$(dictionary)
-    gzip -dc <"$from" | LC_ALL=C tr -d '\200-\377' | LC_ALL=C awk -f tools/dictionary_text.awk >"$to.partial"
-  else
-    # gzip -dcf passes plain text through.
-    gzip -dcf "$text" | awk -f tools/split_text.awk >"$to.partial"
-  fi
-  [ -s "$to.partial" ] || die "no text came out of ${text:-the dictionary}"
+  from=$(dictionary)
+  gzip -dc <"$from" | LC_ALL=C tr -d '\200-\377' | LC_ALL=C awk -f tools/dictionary_text.awk >"$to.partial"
+  [ -s "$to.partial" ] || die "no text came out of the dictionary"
   mv "$to.partial" "$to"
 }
 
@@ -77,15 +70,14 @@ prepare() {
       die "$demo was made from another text or another state of it: remove that folder to begin anew"
     return
   fi
-  rm -rf "$demo/text/corpus.txt" "$data"
+  rm -rf "$data"
   printf '%s\n' "$identity" >"$demo/made-from"
   say "preparing ${text:-the dictionary}: a tokenizer of $vocabulary pieces, then token shards"
-  if [ -z "$text" ] || { [ -f "$text" ] && [[ ! $text =~ \.jsonl?(\.gz)?$ ]]; }; then
-    corpus
-    "$satformer" prepare "$demo/text/corpus.txt" --document-separator '%%' --train-tokenizer "$vocabulary" \
-      --output-dir "$data"
+  if [ -z "$text" ]; then
+    [ -s "$demo/text/dictionary.txt" ] || dictionary_text
+    "$satformer" prepare "$demo/text/dictionary.txt" --document-separator '%%' --train-tokenizer "$vocabulary" -o "$data"
   else
-    "$satformer" prepare "$text" --train-tokenizer "$vocabulary" --output-dir "$data"
+    "$satformer" prepare "$text" --min-document-bytes 2000 --train-tokenizer "$vocabulary" -o "$data"
   fi
 }
 
@@ -100,21 +92,17 @@ train() {  # ARCHITECTURE
 }
 
 summary() {
-  local out=$demo/summary.txt
-  {
-    for architecture in satformer transformer; do
-      echo "--- $architecture: validation"
-      "$satformer" eval --model "$runs/$architecture" --data-dir "$data"
-    done
-    echo "--- satformer: gates of each layer"
-    "$satformer" gates --model "$runs/satformer" --data-dir "$data"
-    for architecture in satformer transformer; do
-      echo "--- $architecture continues \"$prompt\""
-      "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
-        --seed 1
-    done
-  } | tee "$out.partial"
-  mv "$out.partial" "$out"
+  local results=$demo/results
+  mkdir -p "$results"
+  for architecture in satformer transformer; do
+    "$satformer" eval --model "$runs/$architecture" --data-dir "$data" --output "$results/$architecture-eval.json" \
+      >/dev/null
+    "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
+      --seed 1 --no-stream >"$results/$architecture-sample.txt"
+  done
+  "$satformer" gates --model "$runs/satformer" --data-dir "$data" --output "$results/satformer-gates.json" >/dev/null
+  say "the same tokens, order, batch and rate for both"
+  python3 tools/demo_summary.py "$demo" | tee "$results/summary.txt"
 }
 
 prepare
@@ -126,7 +114,7 @@ fi
 start=$SECONDS
 train satformer
 train transformer
-say "summary (training took $((SECONDS - start)) s)"
+trained=$SECONDS
 summary
 touch "$runs/finished"
-say "this summary is in $demo/summary.txt, the runs in $runs, the prepared data in $data"
+say "training took $((trained - start)) s; runs in $runs, data in $data, this summary in $demo/results"

@@ -48,14 +48,19 @@ cleanup() { [ -z "$partial" ] || rm -rf "$partial"; }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+remove_leftovers() {  # of a set-up that was killed
+  local old
+  for old in "$deps"/.partial-*; do
+    [ ! -d "$old" ] || kill -0 "${old##*.}" 2>/dev/null || rm -rf "$old"
+  done
+}
 begin() {  # NAME MEGABYTES
   mkdir -p "$deps"
   local free
   free=$(df -Pm "$deps" | awk 'NR == 2 {print $4}')
   [ "$free" -ge "$2" ] || die "$deps has $free MB free; $1 needs about $2 MB"
-  find "$deps" -maxdepth 1 -name ".partial-$1-*" -mmin +120 -exec rm -rf {} +
-  partial=$(mktemp -d "$deps/.partial-$1-XXXXXX")
-  chmod 755 "$partial"
+  partial=$deps/.partial-$1.$$
+  mkdir -p "$partial"
 }
 finish() {  # FROM TO
   # Whoever was first has won: both are the same.
@@ -100,5 +105,6 @@ sentencepiece_source() {
 }
 
 debian_packages
+remove_leftovers
 torch_wheels
 sentencepiece_source

@@ -9,82 +9,66 @@ namespace {
 
 namespace ag = torch::autograd;
 
-struct OpHolder : torch::CustomClassHolder {
-  explicit OpHolder(std::shared_ptr<DifferentiableOp> o) : op(std::move(o)) {}
+// A call without its undefined inputs, which torch's Function does not take.
+struct OpCall : torch::CustomClassHolder {
   std::shared_ptr<DifferentiableOp> op;
+  std::vector<bool> present;
+
+  // One tensor per input from one per present input.
+  TensorList spread(const TensorList& packed) const {
+    TensorList all(present.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < present.size(); ++i) {
+      if (present[i]) all[i] = packed[next++];
+    }
+    return all;
+  }
 };
 
 struct OpFunction : ag::Function<OpFunction> {
-  static ag::variable_list forward(ag::AutogradContext* ctx, const std::shared_ptr<DifferentiableOp>& op,
+  static ag::variable_list forward(ag::AutogradContext* ctx, const c10::intrusive_ptr<OpCall>& call,
                                    at::TensorList inputs) {
     TensorList saved;
-    TensorList outputs = op->forward(inputs.vec(), saved);
+    TensorList outputs = call->op->forward(call->spread(inputs.vec()), saved);
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["op"] = c10::make_intrusive<OpHolder>(op);
-    ctx->saved_data["inputs"] = static_cast<std::int64_t>(inputs.size());
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     ctx->set_materialize_grads(false);
     return outputs;
   }
   static ag::variable_list backward(ag::AutogradContext* ctx, ag::variable_list grads) {
-    const auto op = ctx->saved_data["op"].toCustomClass<OpHolder>()->op;
-    const auto count = static_cast<std::size_t>(ctx->saved_data["inputs"].toInt());
+    const auto call = c10::static_intrusive_pointer_cast<OpCall>(ctx->saved_data["call"].toCapsule());
+    const std::size_t count = call->present.size();
     std::vector<bool> needs(count);
-    for (std::size_t i = 0; i < count; ++i) needs[i] = ctx->needs_input_grad(i);
-    TensorList result = op->backward(grads, ctx->get_saved_variables(), needs);
-    result.insert(result.begin(), at::Tensor());  // the op argument
-    return result;
-  }
-};
-
-// Autograd takes no undefined tensor as an input: an operation called with some is shown the defined ones alone.
-class DefinedInputs : public DifferentiableOp {
- public:
-  DefinedInputs(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs)
-      : op_(std::move(op)), count_(inputs.size()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].defined()) positions_.push_back(i);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < count; ++i) needs[i] = call->present[i] && ctx->needs_input_grad(next++);
+    TensorList result = call->op->backward(grads, ctx->get_saved_variables(), needs);
+    ag::variable_list packed(1);  // nothing for the call itself
+    for (std::size_t i = 0; i < count; ++i) {
+      if (call->present[i]) packed.push_back(std::move(result[i]));
     }
+    return packed;
   }
-  TensorList defined(const TensorList& inputs) const {
-    TensorList list;
-    for (const std::size_t position : positions_) list.push_back(inputs[position]);
-    return list;
-  }
-  TensorList forward(const TensorList& inputs, TensorList& saved) override {
-    TensorList all(count_);
-    for (std::size_t i = 0; i < positions_.size(); ++i) all[positions_[i]] = inputs[i];
-    return op_->forward(all, saved);
-  }
-  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
-    std::vector<bool> all(count_, false);
-    for (std::size_t i = 0; i < positions_.size(); ++i) all[positions_[i]] = needs[i];
-    return defined(op_->backward(grads, saved, all));
-  }
-
- private:
-  std::shared_ptr<DifferentiableOp> op_;
-  std::size_t count_;
-  std::vector<std::size_t> positions_;
 };
 
 }  // namespace
 
 TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs) {
-  bool record = false, undefined = false;
-  for (const auto& t : inputs) {
-    record = record || (at::GradMode::is_enabled() && t.defined() && t.requires_grad());
-    undefined = undefined || !t.defined();
+  bool record = false;
+  if (at::GradMode::is_enabled()) {
+    for (const auto& t : inputs) record = record || (t.defined() && t.requires_grad());
   }
   if (!record) {
     TensorList saved;
     return op->forward(inputs, saved);
   }
-  if (undefined) {
-    const auto adapted = std::make_shared<DefinedInputs>(std::move(op), inputs);
-    const TensorList given = adapted->defined(inputs);
-    return OpFunction::apply(std::shared_ptr<DifferentiableOp>(adapted), at::TensorList(given));
+  const auto call = c10::make_intrusive<OpCall>();
+  call->op = std::move(op);
+  TensorList packed;
+  for (const auto& t : inputs) {
+    call->present.push_back(t.defined());
+    if (t.defined()) packed.push_back(t);
   }
-  return OpFunction::apply(op, at::TensorList(inputs));
+  return OpFunction::apply(call, at::TensorList(packed));
 }
 
 namespace {
