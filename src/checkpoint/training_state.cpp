@@ -38,8 +38,7 @@ void write_optimizer(const std::string& path, const std::vector<NamedTensor>& te
   std::vector<TensorView> views;
   for (const NamedTensor& tensor : tensors) {
     kept.push_back(tensor.value.detach().cpu().contiguous());
-    views.push_back(
-        {tensor.name, "F32", cpu.sizes().vec(), {static_cast<const std::byte*>(cpu.const_data_ptr()), cpu.nbytes()}});
+    views.push_back(view_of_tensor(tensor.name, kept.back()));
   }
   write_safetensors(path, std::move(views));
 }
