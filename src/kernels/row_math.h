@@ -31,8 +31,8 @@ SATFORMER_HD float from_bits(uint32_t u) {
   return v.f;
 }
 
-SATFORMER_HD float load(float x) { return x; }
-SATFORMER_HD float load(bf16 x) { return from_bits(static_cast<uint32_t>(x.bits) << 16); }
+SATFORMER_HD float load(const float& x) { return x; }
+SATFORMER_HD float load(const bf16& x) { return from_bits(static_cast<uint32_t>(x.bits) << 16); }
 SATFORMER_HD void store(float* to, float x) { *to = x; }
 // Round to nearest even; every NaN becomes the quiet one.
 SATFORMER_HD void store(bf16* to, float x) {

@@ -55,16 +55,16 @@ SATFORMER_HD float combine(const float* coefficient, const T* x, int64_t stride)
 
 template <class T>
 struct HyperRead {
-  const T* streams;                             // [tokens, n, D]
-  const float *proj, *proj_bias;                // [n + 2, D], [n + 2]; null when static
-  const float *static_alpha, *static_beta;      // [n, n + 1], [n]
+  const T* streams;                         // [tokens, n, D]
+  const float *proj, *proj_bias;            // [n + 2, D], [n + 2]; null when static
+  const float *static_alpha, *static_beta;  // [n, n + 1], [n]
   float scale_alpha, scale_beta, eps;
   bool use_tanh, layer_norm;
   int64_t streams_count, columns;
-  T* input;       // [tokens, D]
-  float *alpha;   // [tokens, n, n + 1]
-  float *beta;    // [tokens, n]
-  float* stats;   // [tokens, n, n + 4]: z, then rstd and mean of the stream. Of one token if `keep_stats` is false.
+  T* input;      // [tokens, D]
+  float* alpha;  // [tokens, n, n + 1]
+  float* beta;   // [tokens, n]
+  float* stats;  // [tokens, n, n + 4]: z, then rstd and mean of the stream. Of one token if `keep_stats` is false.
   bool keep_stats;
 };
 
@@ -120,22 +120,22 @@ SATFORMER_HD void hyper_read(const HyperRead<T>& a, int64_t begin, int64_t end) 
 template <class T>
 struct HyperReadGrad {
   const T* streams;
-  const float* proj;                            // null when static
-  const float *proj_bias, *proj_mean;           // [n + 2]; proj_mean only for layer_norm
-  const float* alpha;                           // [tokens, n, n + 1], or [n, n + 1] when static
-  const float* stats;                           // [tokens, n, n + 4]
+  const float* proj;                   // null when static
+  const float *proj_bias, *proj_mean;  // [n + 2]; proj_mean only for layer_norm
+  const float* alpha;                  // [tokens, n, n + 1], or [n, n + 1] when static
+  const float* stats;                  // [tokens, n, n + 4]
   float scale_alpha, scale_beta;
   bool use_tanh, layer_norm;
   int64_t streams_count, columns;
-  const T* dinput;                              // each of the three may be null
+  const T* dinput;  // each of the three may be null
   const float *dalpha, *dbeta;
-  T* dstreams;                                  // or null
+  T* dstreams;  // or null
   // Added to; all null or none. dproj may be null alone.
-  float* dproj;                                 // [n + 2, D]
-  float* dstatic_alpha;                         // [n, n + 1]
-  float* dstatic_beta;                          // [n]
-  float* dscales;                               // [2]: of alpha, of beta
-  float* dz_sum;                                // [n + 2]
+  float* dproj;          // [n + 2, D]
+  float* dstatic_alpha;  // [n, n + 1]
+  float* dstatic_beta;   // [n]
+  float* dscales;        // [2]: of alpha, of beta
+  float* dz_sum;         // [n + 2]
 };
 
 template <int N, class T>
@@ -208,13 +208,13 @@ SATFORMER_HD void hyper_read_grad(const HyperReadGrad<T>& a, int64_t begin, int6
 
 template <class T>
 struct HyperWrite {
-  const T* streams;                  // [tokens, n, D]
-  const T* output;                   // [tokens, D]
-  const float *alpha, *beta;         // [tokens, n, n + 1], [tokens, n]; without the token axis when `is_static`
-  T* out;                            // forward: [tokens, n, D]
-  const T* dy;                       // backward: [tokens, n, D]
-  T *dstreams, *doutput;             // backward, each may be null
-  float *dalpha, *dbeta;             // backward, each may be null; added to when `is_static`. dalpha[.,0] is left.
+  const T* streams;           // [tokens, n, D]
+  const T* output;            // [tokens, D]
+  const float *alpha, *beta;  // [tokens, n, n + 1], [tokens, n]; without the token axis when `is_static`
+  T* out;                     // forward: [tokens, n, D]
+  const T* dy;                // backward: [tokens, n, D]
+  T *dstreams, *doutput;      // backward, each may be null
+  float *dalpha, *dbeta;      // backward, each may be null; added to when `is_static`. dalpha[.,0] is left.
   bool is_static;
   int64_t streams_count, columns;
 };

@@ -41,22 +41,14 @@ SATFORMER_HD void swiglu_grad(const SwigluGrad<T>& a, int64_t begin, int64_t end
   T* dgate = a.dgate;
   T* dup = a.dup;
   const T* dy = a.dy;
-  if (a.product) {
-    T* product = a.product;
+  // Without a place for the product it goes where dup is about to.
+  T* product = a.product ? a.product : a.dup;
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const float g = load(gate[i]), u = load(up[i]), d = load(dy[i]), s = sigmoid_fp32(g);
-      store(product + i, g * s * u);
-      store(dgate + i, d * u * (s * (1.0f + g * (1.0f - s))));
-      store(dup + i, d * (g * s));
-    }
-  } else {
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const float g = load(gate[i]), u = load(up[i]), d = load(dy[i]), s = sigmoid_fp32(g);
-      store(dgate + i, d * u * (s * (1.0f + g * (1.0f - s))));
-      store(dup + i, d * (g * s));
-    }
+  for (int64_t i = begin; i < end; ++i) {
+    const float g = load(gate[i]), u = load(up[i]), d = load(dy[i]), s = sigmoid_fp32(g);
+    store(product + i, g * s * u);
+    store(dgate + i, d * u * (s * (1.0f + g * (1.0f - s))));
+    store(dup + i, d * (g * s));
   }
 }
 

@@ -115,10 +115,10 @@ template <class T>
 struct StaticMix {
   const T* v;
   const T* v1;
-  T* out;       // forward only
-  const T* dy;  // backward only
-  T* dv;        // backward, or null
-  T* dv1;       // backward, or null
+  T* out;        // forward only
+  const T* dy;   // backward only
+  T* dv;         // backward, or null
+  T* dv1;        // backward, or null
   double* dots;  // backward: [2], added to: sum dy v1, sum dy v; or null
   float lambda1, lambda2;
 };
