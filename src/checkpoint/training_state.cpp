@@ -1,14 +1,12 @@
 #include "checkpoint/training_state.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "checkpoint/model_io.h"
+#include "checkpoint/tensor_io.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 
@@ -19,6 +17,7 @@ namespace {
 constexpr int format_version = 1;
 constexpr const char* state_file = "state.json";
 constexpr const char* optimizer_file = "optimizer.safetensors";
+constexpr const char* run_config_file = "run_config.json";
 
 // Each number of the state under its key: written once for reading and writing.
 void visit_state(auto& state, auto&& integer, auto&& real) {
@@ -38,10 +37,8 @@ void write_optimizer(const std::string& path, const std::vector<NamedTensor>& te
   std::vector<at::Tensor> kept;
   std::vector<TensorView> views;
   for (const NamedTensor& tensor : tensors) {
-    const at::Tensor cpu = tensor.value.detach().cpu().contiguous();
-    kept.push_back(cpu);
-    views.push_back(
-        {tensor.name, "F32", cpu.sizes().vec(), {static_cast<const std::byte*>(cpu.const_data_ptr()), cpu.nbytes()}});
+    kept.push_back(tensor.value.detach().cpu().contiguous());
+    views.push_back(view_of_tensor(tensor.name, kept.back()));
   }
   write_safetensors(path, std::move(views));
 }
@@ -52,6 +49,37 @@ std::string shape_text(at::IntArrayRef shape) {
   return text + "]";
 }
 
+Json read_state_json(const std::string& path) {
+  const std::string file = path + "/" + state_file;
+  if (!fs::exists(file)) {
+    fail(ExitCode::checkpoint, "'", path, "' is no training checkpoint: it holds no ", state_file);
+  }
+  Json json = read_json_file(file, ExitCode::checkpoint);
+  if (!json.is_object()) fail(ExitCode::checkpoint, file, ": not a JSON object");
+  return json;
+}
+
+// Name to SHA-256 of the files of a checkpoint, the indispensable ones among them.
+Json read_hashes(const std::string& path) {
+  const Json json = read_state_json(path);
+  const auto hashes = json.find("sha256");
+  if (hashes == json.end() || !hashes->is_object()) {
+    fail(ExitCode::checkpoint, path, "/", state_file, ": 'sha256' is missing");
+  }
+  for (const char* name : {"model.safetensors", "config.json", optimizer_file, run_config_file}) {
+    if (!hashes->contains(name)) fail(ExitCode::checkpoint, path, "/", state_file, ": no sha256 of ", name);
+  }
+  return *hashes;
+}
+
+void verify_file(const std::string& path, const std::string& name, const Json& hash) {
+  const std::string member = path + "/" + name;
+  if (!fs::exists(member)) fail(ExitCode::checkpoint, "checkpoint '", path, "' lacks ", name);
+  if (!hash.is_string() || sha256_file(member) != hash.get<std::string>()) {
+    fail(ExitCode::checkpoint, "'", member, "' is cut or changed: its SHA-256 differs from the one in ", state_file);
+  }
+}
+
 }  // namespace
 
 std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts) {
@@ -60,7 +88,7 @@ std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& part
     save_model(*parts.model, directory);
     if (parts.save_tokenizer) parts.save_tokenizer(directory);
     write_optimizer(directory + "/" + optimizer_file, parts.optimizer);
-    write_file_atomic(directory + "/run_config.json", parts.run_config);
+    write_file_atomic(directory + "/" + run_config_file, parts.run_config);
     Json json = Json::object();
     json["format"] = format_version;
     const auto put = [&](const char* key, const auto& value) { json[key] = value; };
@@ -74,15 +102,12 @@ std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& part
   return target;
 }
 
-TrainingState verify_checkpoint(const std::string& path) {
+TrainingState read_training_state(const std::string& path) {
+  const Json json = read_state_json(path);
   const std::string file = path + "/" + state_file;
-  if (!fs::exists(file)) {
-    fail(ExitCode::checkpoint, "'", path, "' is no training checkpoint: it holds no ", state_file);
-  }
-  const Json json = read_json_file(file, ExitCode::checkpoint);
   const auto number = [&](const char* key, bool real) -> const Json& {
-    const auto it = json.is_object() ? json.find(key) : json.end();
-    if (!json.is_object() || it == json.end() || !(real ? it->is_number() : it->is_number_integer())) {
+    const auto it = json.find(key);
+    if (it == json.end() || !(real ? it->is_number() : it->is_number_integer())) {
       fail(ExitCode::checkpoint, file, ": '", key, "' is missing or not a number");
     }
     return *it;
@@ -94,20 +119,12 @@ TrainingState verify_checkpoint(const std::string& path) {
   visit_state(
       state, [&](const char* key, std::int64_t& value) { value = number(key, false).get<std::int64_t>(); },
       [&](const char* key, double& value) { value = number(key, true).get<double>(); });
-  const auto hashes = json.find("sha256");
-  if (hashes == json.end() || !hashes->is_object()) fail(ExitCode::checkpoint, file, ": 'sha256' is missing");
-  for (const char* name : {"model.safetensors", "config.json", optimizer_file, "run_config.json"}) {
-    if (!hashes->contains(name)) fail(ExitCode::checkpoint, file, ": no sha256 of ", name);
-  }
-  for (const auto& [name, hash] : hashes->items()) {
-    const std::string member = path + "/" + name;
-    if (!fs::exists(member)) fail(ExitCode::checkpoint, "checkpoint '", path, "' lacks ", name);
-    if (!hash.is_string() || sha256_file(member) != hash.get<std::string>()) {
-      fail(ExitCode::checkpoint, "'", member, "' is cut or changed: its SHA-256 differs from the one in ",
-           state_file);
-    }
-  }
   return state;
+}
+
+void verify_checkpoint(const std::string& path) {
+  const Json hashes = read_hashes(path);
+  for (const auto& [name, hash] : hashes.items()) verify_file(path, name, hash);
 }
 
 void load_checkpoint(const std::string& path, Model& model, const std::vector<NamedTensor>& optimizer) {
@@ -125,9 +142,7 @@ void load_checkpoint(const std::string& path, Model& model, const std::vector<Na
       fail(ExitCode::checkpoint, file.path(), ": tensor '", tensor.name, "' is ", found->dtype, " ",
            shape_text(found->shape), ", expected F32 ", shape_text(tensor.value.sizes()));
     }
-    at::Tensor cpu = at::empty(tensor.value.sizes(), at::kFloat);
-    std::memcpy(cpu.mutable_data_ptr(), found->data.data(), found->data.size());
-    tensor.value.detach().copy_(cpu);
+    tensor.value.detach().copy_(tensor_from_view(*found));
   }
   if (names.size() != optimizer.size()) {
     fail(ExitCode::checkpoint, file.path(), ": ", names.size(), " tensors, expected ", optimizer.size());
@@ -135,7 +150,8 @@ void load_checkpoint(const std::string& path, Model& model, const std::vector<Na
 }
 
 Json checkpoint_run_config(const std::string& path) {
-  return read_json_file(path + "/run_config.json", ExitCode::checkpoint);
+  verify_file(path, run_config_file, read_hashes(path)[run_config_file]);
+  return read_json_file(path + "/" + run_config_file, ExitCode::checkpoint);
 }
 
 std::string resolve_checkpoint(const std::string& path) {

@@ -45,11 +45,13 @@ struct CheckpointParts {
 // could not be written; earlier checkpoints are untouched.
 std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts);
 
-// Reads state.json and verifies the hash of every file it lists. Error(checkpoint): missing, cut or changed files.
-TrainingState verify_checkpoint(const std::string& path);
+// Reads state.json, whose numbers are checked, and nothing else. Error(checkpoint).
+TrainingState read_training_state(const std::string& path);
+// Verifies the hash of every file that state.json lists. Error(checkpoint): missing, cut or changed files.
+void verify_checkpoint(const std::string& path);
 // Loads weights and moments in place. Error(checkpoint) if names or shapes differ.
 void load_checkpoint(const std::string& path, Model& model, const std::vector<NamedTensor>& optimizer);
-// run_config.json.
+// run_config.json, its hash verified.
 Json checkpoint_run_config(const std::string& path);
 
 // Checkpoint folder for --resume PATH: a checkpoint, or a run folder (its newest). Error(checkpoint) if there is

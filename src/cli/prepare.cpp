@@ -25,6 +25,14 @@ same bytes whatever --workers is. A run that is stopped leaves no shards.
   satformer prepare corpus/*.jsonl.gz -o data --train-tokenizer 32000
   satformer prepare book.txt -o data --tokenizer byte --min-document-bytes 4000)";
 
+void check_device(const std::string& device) {
+  const bool numbered = device.starts_with("cuda:") && device.size() > 5 &&
+                        device.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (device != "cpu" && device != "cuda" && !numbered) {
+    fail(ExitCode::usage, "--device '", device, "' is not one of cpu, cuda, cuda:N");
+  }
+}
+
 void print_summary(const PrepareOptions& options, const PrepareResult& result) {
   const Json manifest = parse_json(result.manifest, "manifest.json");
   std::printf("%s\n", options.output_dir.c_str());
@@ -75,6 +83,7 @@ int run_prepare(std::span<const std::string> arguments) {
       .add("--device", device, "accepted like everywhere; this command works on the CPU")
       .footer(footer);
   if (!options.parse(arguments)) return 0;
+  check_device(device);
   prepare_options.seed = static_cast<std::uint64_t>(seed);
   const PrepareResult result = prepare(prepare_options);
   print_summary(prepare_options, result);

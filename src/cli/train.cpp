@@ -2,10 +2,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "infer/generator.h"
 #include "train/run_config.h"
 #include "train/session.h"
 #include "train/stop.h"
@@ -42,6 +44,46 @@ void note_unused(const RunSettings& settings) {
   for (const std::string& key : settings.unused()) list += (list.empty() ? "" : ", ") + key;
   note("unused here: " + list);
 }
+
+// Continues logging.sample_prompt with the model as it stands and keeps the texts in samples.jsonl.
+class Sampler {
+ public:
+  explicit Sampler(const RunConfig& config) : config_(config), tokenizer_(run_tokenizer(config)) {
+    if (!tokenizer_) return;
+    for (const std::int32_t id : tokenizer_->encode(config.logging.sample_prompt)) prompt_.push_back(id);
+    if (prompt_.empty()) prompt_.push_back(tokenizer_->eos_id());
+    const auto needed = static_cast<std::int64_t>(prompt_.size()) + config.logging.sample_tokens;
+    if (needed > config.model.config.max_position_embeddings) {
+      fail(ExitCode::config, "logging.sample_prompt and logging.sample_tokens need ", needed,
+           " positions, but max_position_embeddings is ", config.model.config.max_position_embeddings);
+    }
+  }
+  bool ready() const { return tokenizer_ != nullptr; }
+
+  std::string operator()(Model& model, std::int64_t step) {
+    GenerateOptions options;
+    options.max_new_tokens = config_.logging.sample_tokens;
+    options.sampling.temperature = 0.8;
+    options.sampling.seed = static_cast<std::uint64_t>(config_.system.seed + step);
+    options.stop_token = tokenizer_->eos_id();
+    const auto rows = generate(model, {prompt_}, options);
+    std::vector<std::int32_t> ids(prompt_.begin(), prompt_.end());
+    ids.insert(ids.end(), rows[0].begin(), rows[0].end());
+    const std::string text = tokenizer_->decode(ids);
+    if (!log_) {
+      const RunFolder folder(config_.checkpointing.checkpoint_dir);
+      log_ = std::make_unique<MetricsLog>(folder.samples_path(), step - 1);
+    }
+    log_->add(step, {{"prompt", config_.logging.sample_prompt}, {"text", text}});
+    return concat("step ", step, "  sample: ", text);
+  }
+
+ private:
+  const RunConfig& config_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<std::int64_t> prompt_;
+  std::unique_ptr<MetricsLog> log_;
+};
 
 }  // namespace
 
@@ -87,6 +129,15 @@ int run_train(std::span<const std::string> arguments) {
   request.note = note;
   TrainHooks hooks;
   hooks.stop = StopSignals::requested;
+  std::optional<Sampler> sampler;
+  if (settings.config().logging.sample_interval > 0) {
+    sampler.emplace(settings.config());
+    if (sampler->ready()) {
+      hooks.on_sample = [&](Model& model, std::int64_t step) { return (*sampler)(model, step); };
+    } else {
+      note("no tokenizer: no sample texts");
+    }
+  }
   const StopSignals signals;
   const TrainResult result = train(settings, request, hooks);
   if (result.stopped) {

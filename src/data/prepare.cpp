@@ -149,12 +149,12 @@ class Progress {
   explicit Progress(std::uint64_t total) : total_(total) {}
   void update(const TokenBatch& batch, std::int64_t text_bytes, std::int64_t tokens) {
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    if (elapsed < 0.5) return;
     const double share =
         total_ ? std::min(1.0, static_cast<double>(batch.disk_position) / static_cast<double>(total_)) : 1.0;
     char text[160];
     std::snprintf(text, sizeof text, "tokenizing: %5.1f%%, %.1f MB/s, %s tokens, %s left", 100 * share,
-                  elapsed > 0 ? static_cast<double>(text_bytes) / 1e6 / elapsed : 0.0,
-                  human_count(static_cast<double>(tokens)).c_str(),
+                  static_cast<double>(text_bytes) / 1e6 / elapsed, human_count(static_cast<double>(tokens)).c_str(),
                   human_duration(share > 0 ? elapsed * (1 - share) / share : 0).c_str());
     line_.update(text);
   }
@@ -244,6 +244,8 @@ class Pass {
 std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   SampleOptions sample;
+  sample.max_bytes =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(options.train_tokenizer * 2048, 4 << 20, 32 << 20));
   sample.seed = options.seed;
   sample.text_key = options.text_key;
   sample.skip_bad = options.skip_bad;

@@ -1,6 +1,7 @@
 #include "data/sample.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -26,6 +27,7 @@ std::vector<std::string> sample_texts(const std::vector<TextInput>& inputs, cons
   std::uint64_t total_disk = 0;
   for (const TextInput& input : inputs) total_disk += input.disk_bytes;
   ProgressLine progress;
+  const auto start = std::chrono::steady_clock::now();
   BatchReader reader(inputs, rules);
   for (TextBatch batch; reader.next(batch);) {
     for (const TextItem& item : batch.items) {
@@ -52,6 +54,7 @@ std::vector<std::string> sample_texts(const std::vector<TextInput>& inputs, cons
         kept.erase(std::prev(kept.end()));
       }
     }
+    if (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(500)) continue;
     progress.update(concat("sampling text for the tokenizer: ", human_bytes(static_cast<double>(batch.disk_position)),
                            " of ", human_bytes(static_cast<double>(total_disk))));
   }

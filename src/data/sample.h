@@ -10,7 +10,7 @@
 namespace satformer {
 
 struct SampleOptions {
-  std::size_t max_bytes = std::size_t{20} << 20;
+  std::size_t max_bytes = 0;
   std::uint64_t seed = 0;
   std::string text_key = "text";
   bool skip_bad = false;

@@ -20,8 +20,10 @@ bool is_blank(std::string_view text) { return std::all_of(text.begin(), text.end
 
 std::size_t piece_length(std::string_view text) {
   if (text.size() <= max_piece_bytes) return text.size();
-  for (std::size_t at = max_piece_bytes; at > max_piece_bytes / 2; --at) {
-    if ((text[at] == '\n' || text[at] == ' ') && !is_space(text[at - 1])) return at;
+  for (const char border : {'\n', ' '}) {
+    for (std::size_t at = max_piece_bytes; at > max_piece_bytes / 2; --at) {
+      if (text[at] == border && !is_space(text[at - 1])) return at;
+    }
   }
   std::size_t at = max_piece_bytes;
   while (at > max_piece_bytes - 3 && (text[at] & 0xC0) == 0x80) --at;

@@ -75,8 +75,8 @@ struct TextBatch {
 
 inline constexpr std::size_t max_line_bytes = std::size_t{256} << 20;
 
-// Documents are tokenised in pieces of at most this size. A piece ends before white space that follows a visible
-// character; where a text has none, between two characters.
+// Documents are tokenised in pieces of at most this size. A piece ends before a newline, else a space, that follows a
+// visible character; where a text has neither, between two characters.
 inline constexpr std::size_t max_piece_bytes = std::size_t{64} << 10;
 std::size_t piece_length(std::string_view text);
 

@@ -133,7 +133,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_integer(std::int64_t value) override { refuse(concat("the number ", value)); }
   bool number_float(double, const std::string& text) override { refuse(concat("the number ", text)); }
-  bool null() override { refuse("null"); }
+  bool null() override {
+    if (place_ == Place::value_of_name && name_ == metadata_key) return enter(Place::top);
+    refuse("null");
+  }
   bool boolean(bool) override { refuse("a boolean"); }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {

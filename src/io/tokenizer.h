@@ -15,8 +15,9 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   // Ids of `text` without special tokens. Thread-safe. SentencePiece models read bytes that are not UTF-8 as U+FFFD.
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
-  // Ids of `text` in the middle of a document. A document cut before a newline that follows a visible character gives
-  // the same ids as the whole: a model's prefix space stays at its beginning alone.
+  // Ids of `text` in the middle of a document. A document cut before white space that follows a visible character
+  // gives the same ids as the whole, unless the vocabulary has pieces across such a border: a model's prefix space
+  // stays at the document's beginning alone.
   virtual std::vector<std::int32_t> encode_continued(std::string_view text) const { return encode(text); }
   // Bytes of one id; special tokens give nothing. `at_start`: only special tokens came before, so that the prefix
   // space which some models put before a text is dropped. Ids outside the vocabulary throw Error(data).

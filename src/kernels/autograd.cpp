@@ -9,30 +9,44 @@ namespace {
 
 namespace ag = torch::autograd;
 
-struct OpHolder : torch::CustomClassHolder {
-  explicit OpHolder(std::shared_ptr<DifferentiableOp> o) : op(std::move(o)) {}
+// A call without its undefined inputs, which torch's Function does not take.
+struct OpCall : torch::CustomClassHolder {
   std::shared_ptr<DifferentiableOp> op;
+  std::vector<bool> present;
+
+  // One tensor per input from one per present input.
+  TensorList spread(const TensorList& packed) const {
+    TensorList all(present.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < present.size(); ++i) {
+      if (present[i]) all[i] = packed[next++];
+    }
+    return all;
+  }
 };
 
 struct OpFunction : ag::Function<OpFunction> {
-  static ag::variable_list forward(ag::AutogradContext* ctx, const std::shared_ptr<DifferentiableOp>& op,
+  static ag::variable_list forward(ag::AutogradContext* ctx, const c10::intrusive_ptr<OpCall>& call,
                                    at::TensorList inputs) {
     TensorList saved;
-    TensorList outputs = op->forward(inputs.vec(), saved);
+    TensorList outputs = call->op->forward(call->spread(inputs.vec()), saved);
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["op"] = c10::make_intrusive<OpHolder>(op);
-    ctx->saved_data["inputs"] = static_cast<std::int64_t>(inputs.size());
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     ctx->set_materialize_grads(false);
     return outputs;
   }
   static ag::variable_list backward(ag::AutogradContext* ctx, ag::variable_list grads) {
-    const auto op = ctx->saved_data["op"].toCustomClass<OpHolder>()->op;
-    const auto count = static_cast<std::size_t>(ctx->saved_data["inputs"].toInt());
+    const auto call = c10::static_intrusive_pointer_cast<OpCall>(ctx->saved_data["call"].toCapsule());
+    const std::size_t count = call->present.size();
     std::vector<bool> needs(count);
-    for (std::size_t i = 0; i < count; ++i) needs[i] = ctx->needs_input_grad(i);
-    TensorList result = op->backward(grads, ctx->get_saved_variables(), needs);
-    result.insert(result.begin(), at::Tensor());  // the op argument
-    return result;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < count; ++i) needs[i] = call->present[i] && ctx->needs_input_grad(next++);
+    TensorList result = call->op->backward(grads, ctx->get_saved_variables(), needs);
+    ag::variable_list packed(1);  // nothing for the call itself
+    for (std::size_t i = 0; i < count; ++i) {
+      if (call->present[i]) packed.push_back(std::move(result[i]));
+    }
+    return packed;
   }
 };
 
@@ -47,7 +61,14 @@ TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inpu
     TensorList saved;
     return op->forward(inputs, saved);
   }
-  return OpFunction::apply(op, at::TensorList(inputs));
+  const auto call = c10::make_intrusive<OpCall>();
+  call->op = std::move(op);
+  TensorList packed;
+  for (const auto& t : inputs) {
+    call->present.push_back(t.defined());
+    if (t.defined()) packed.push_back(t);
+  }
+  return OpFunction::apply(call, at::TensorList(packed));
 }
 
 namespace {

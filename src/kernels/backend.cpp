@@ -29,7 +29,7 @@ BackendScope::BackendScope(Backend backend) : previous_(active_backend()) { forc
 BackendScope::~BackendScope() { forced_backend = previous_; }
 
 bool fused_cpu_ok(const at::Tensor& x) {
-  return active_backend() == Backend::automatic && x.device().is_cpu() && x.is_contiguous() &&
+  return active_backend() == Backend::automatic && x.device().is_cpu() && x.dim() > 0 && x.size(-1) > 0 &&
          (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 

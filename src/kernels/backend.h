@@ -22,7 +22,8 @@ class BackendScope {
   Backend previous_;
 };
 
-// True if the fused CPU rows can take this tensor: CPU, float32 or bfloat16, contiguous.
+// True if the fused CPU rows can take this tensor: CPU, float32 or bfloat16, with elements on its last axis. (Strided
+// tensors are made contiguous by the operations.)
 bool fused_cpu_ok(const at::Tensor& x);
 
 }  // namespace satformer

@@ -15,6 +15,9 @@ std::int64_t step_of(const Json& line) {
   return line.is_object() && it != line.end() && it->is_number_integer() ? it->get<std::int64_t>() : -1;
 }
 
+// Text that is no UTF-8, as an untrained model makes, is written with replacement characters.
+std::string line_text(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
 // Whole lines up to `step`.
 std::vector<Json> read_lines(const std::string& path, std::int64_t step) {
   std::vector<Json> lines;
@@ -33,7 +36,7 @@ std::vector<Json> read_lines(const std::string& path, std::int64_t step) {
 
 void write_lines(const std::string& path, const std::vector<Json>& lines) {
   std::string text;
-  for (const Json& line : lines) text += line.dump() + "\n";
+  for (const Json& line : lines) text += line_text(line);
   write_file_atomic(path, text);
 }
 
@@ -54,9 +57,9 @@ void MetricsLog::add(std::int64_t step, const Json& values) {
     file_ = std::make_unique<AppendFile>(path_);
     return;
   }
-  Json line = values;
-  line[step_key] = step;
-  file_->append(line.dump() + "\n");
+  Json line = {{step_key, step}};
+  line.update(values);
+  file_->append(line_text(line));
   last_step_ = step;
 }
 

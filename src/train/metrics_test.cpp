@@ -20,9 +20,9 @@ TEST(Metrics, OneLinePerStep) {
   log.add(2, {{"val/loss", 3.0}});
   log.add(3, {{"train/loss", 1.0}});
   EXPECT_EQ(read_file(path),
-            "{\"train/loss\":2.5,\"progress/step\":1}\n"
-            "{\"train/loss\":2.0,\"progress/step\":2,\"val/loss\":3.0}\n"
-            "{\"train/loss\":1.0,\"progress/step\":3}\n");
+            "{\"progress/step\":1,\"train/loss\":2.5}\n"
+            "{\"progress/step\":2,\"train/loss\":2.0,\"val/loss\":3.0}\n"
+            "{\"progress/step\":3,\"train/loss\":1.0}\n");
 }
 
 TEST(Metrics, ResumeDropsLaterAndCutLines) {
@@ -33,7 +33,7 @@ TEST(Metrics, ResumeDropsLaterAndCutLines) {
   MetricsLog log(path, 2);
   EXPECT_EQ(read_file(path), "{\"progress/step\":1}\n{\"progress/step\":2}\n");
   log.add(3, {{"a", 1}});
-  EXPECT_EQ(read_file(path), "{\"progress/step\":1}\n{\"progress/step\":2}\n{\"a\":1,\"progress/step\":3}\n");
+  EXPECT_EQ(read_file(path), "{\"progress/step\":1}\n{\"progress/step\":2}\n{\"progress/step\":3,\"a\":1}\n");
   MetricsLog anew(path, 0);
   EXPECT_EQ(read_file(path), "");
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "checkpoint/model_io.h"
 
@@ -14,22 +13,6 @@ const FieldRules unused{.unused = true};
 constexpr double tokens_per_billion = 1e9;
 
 std::int64_t billions(double value) { return std::llround(value * tokens_per_billion); }
-
-// Model keys that act under the chosen routing and value path. An architecture's own keys belong to the part that
-// sets it apart, so a free combination reads the keys of both its sources.
-std::set<std::string> foreign_keys(const ModelConfig& config) {
-  std::set<std::string> read, all;
-  for (const Architecture& a : architectures()) {
-    const bool acts = (a.residual_routing != "plain" && a.residual_routing == config.residual_routing) ||
-                      (a.value_path != "own" && a.value_path == config.value_path);
-    for (const std::string& key : a.own_keys) {
-      all.insert(key);
-      if (acts) read.insert(key);
-    }
-  }
-  for (const std::string& key : read) all.erase(key);
-  return all;
-}
 
 void erase_path(Json& json, const std::string& path) {
   Json* node = &json;
@@ -200,7 +183,7 @@ RunSettings::RunSettings(const ConfigSources& sources)
   config.validate();
 
   unused_ = binding_->unused();
-  for (const std::string& key : foreign_keys(config.model.config)) {
+  for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
   }

@@ -36,7 +36,9 @@ TEST(Schedule, RisesInWarmupAndFallsAfterIt) {
           ASSERT_GE(next, s.min_lr);
         }
       }
-      if (s.warmup_steps > 0) ASSERT_DOUBLE_EQ(s.rate(s.warmup_steps - 1), s.learning_rate);
+      if (s.warmup_steps > 0) {
+        ASSERT_DOUBLE_EQ(s.rate(s.warmup_steps - 1), s.learning_rate);
+      }
       ASSERT_DOUBLE_EQ(s.rate(s.warmup_steps), s.learning_rate);
     }
   }

@@ -153,11 +153,12 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   folder.remove_leftovers();
   if (!r.resume_from.empty()) {
     check_same_run(r.resume_from, settings, request);
-    r.state = verify_checkpoint(r.resume_from);
+    r.state = read_training_state(r.resume_from);
     if (r.state.train_windows != r.train->size()) {
       fail(ExitCode::data, "cannot resume: the data now has ", r.train->size(), " training windows, the checkpoint '",
            r.resume_from, "' counts positions among ", r.state.train_windows);
     }
+    verify_checkpoint(r.resume_from);
   }
   // Reads every id once.
   open_windows(config, config.data.train_prefix, nullptr, true);
@@ -189,7 +190,11 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     r.peak_name = "measured";
   }
   if (request.overwrite) folder.clear_after(r.resume_from.empty() ? -1 : r.state.step);
+  if (r.resume_from.empty()) fs::remove(folder.samples_path());
   if (!r.resume_from.empty()) note(concat("resuming from ", r.resume_from, " at step ", r.state.step));
+  if (!r.resume_from.empty() && r.state.step < config.total_steps() && fs::exists(folder.final_path())) {
+    note(concat("'", folder.final_path(), "' is of an earlier end of this run until training ends again"));
+  }
   write_file_atomic(folder.config_path(), settings.to_json().dump(2) + "\n");
   return Trainer(r, hooks).run();
 }

@@ -171,7 +171,6 @@ bool Trainer::finish_step() {
   const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
   Json values = Json::object();
   if (due(config_.logging.log_interval) || step == budget) {
-    values["progress/step"] = step;
     values["progress/tokens_B"] = static_cast<double>(state_.tokens) / 1e9;
     values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
     values["train/lr"] = last_lr_;
@@ -190,26 +189,36 @@ bool Trainer::finish_step() {
   }
   if (!values.empty()) metrics_->add(step, values);
   if (!going) return false;
-  if (hooks_.on_sample && due(config_.logging.sample_interval)) hooks_.on_sample(*r_.model, step);
+  if (hooks_.on_sample && due(config_.logging.sample_interval)) {
+    const std::string text = hooks_.on_sample(*r_.model, step);
+    if (!r_.quiet) progress_.print(text);
+  }
   if (due(config_.checkpointing.checkpoint_interval)) save();
   return true;
 }
 
 bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
-  const auto show = [&](std::int64_t done, std::int64_t all) {
-    if (!r_.quiet) progress_.update(concat("step ", state_.step, "  validating ", done, "/", all, " windows"));
+  WindowLossOptions options;
+  options.batch_size = config_.training.batch_size;
+  options.max_windows = max_windows;
+  bool stopped = false;
+  options.progress = [&](const WindowLoss& so_far, std::int64_t all) {
+    if (!r_.quiet) {
+      progress_.update(concat("step ", state_.step, "  validating ", so_far.windows, "/", all, " windows"));
+    }
+    stopped = so_far.windows < all && stop_requested();
+    return !stopped;
   };
-  const ValidationResult v =
-      validate(*r_.model, *r_.validation, max_windows, config_.training.batch_size, hooks_.stop, show);
-  if (v.stopped) return false;
+  const WindowLoss v = window_loss(*r_.model, *r_.validation, options);
+  if (stopped) return false;
   last_validation_ = v;
   state_.validated_step = state_.step;
-  values["val/loss"] = v.loss;
-  values["val/perplexity"] = v.perplexity;
+  values["val/loss"] = v.mean();
+  values["val/perplexity"] = std::exp(v.mean());
   values["val/windows"] = v.windows;
   if (!r_.quiet) {
-    progress_.print(concat("step ", state_.step, "  validation loss ", format("%.4f", v.loss), "  perplexity ",
-                           format("%.2f", v.perplexity), "  (", v.windows, " windows)"));
+    progress_.print(concat("step ", state_.step, "  validation loss ", format("%.4f", v.mean()), "  perplexity ",
+                           format("%.2f", std::exp(v.mean())), "  (", v.windows, " windows)"));
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "checkpoint/training_state.h"
 #include "data/windows.h"
+#include "infer/window_loss.h"
 #include "io/tokenizer.h"
 #include "nn/model.h"
 #include "train/loader.h"
@@ -16,15 +17,17 @@
 #include "train/optimizer.h"
 #include "train/run_config.h"
 #include "train/schedule.h"
-#include "train/validation.h"
 
 namespace satformer {
 
 struct TrainHooks {
-  std::function<bool()> stop;                                      // asked between micro-batches
-  std::function<void(Model& model, std::int64_t step)> on_sample;  // every logging.sample_interval steps
-  std::function<void(Model& model, std::int64_t step)> on_step;    // before each step's forward; step counts from 0
+  std::function<bool()> stop;  // asked between micro-batches
+  // Every logging.sample_interval steps; the text is shown.
+  std::function<std::string(Model& model, std::int64_t step)> on_sample;
+  std::function<void(Model& model, std::int64_t step)> on_step;  // before each step's forward; step counts from 0
 };
+
+constexpr std::int64_t windows_per_eval_iter = 64;
 
 // What the loop works on; all outlive it.
 struct TrainResources {
@@ -44,10 +47,10 @@ struct TrainResources {
 
 struct TrainResult {
   std::int64_t step = 0;
-  bool stopped = false;         // `stop` answered true
-  bool complete = false;        // the token budget is spent
-  std::string checkpoint;       // newest
-  ValidationResult validation;  // full set, if complete
+  bool stopped = false;    // `stop` answered true
+  bool complete = false;   // the token budget is spent
+  std::string checkpoint;  // newest
+  WindowLoss validation;   // full set, if complete
 };
 
 OptimizerOptions optimizer_options(const TrainingSection& training);
@@ -84,7 +87,7 @@ class Trainer {
   double flops_per_token_ = 0;
   std::int64_t saved_step_ = -1;
   std::string checkpoint_;
-  ValidationResult last_validation_;
+  WindowLoss last_validation_;
   // Since the last line of metrics.
   double last_lr_ = 0, last_norm_ = 0, last_loss_ = 0;
   double busy_seconds_ = 0;

@@ -29,6 +29,11 @@ double global_norm(const std::vector<at::Tensor>& tensors);
 
 namespace reference {
 void adamw_step(AdamWTensors& tensors, const AdamWOptions& options);
+double global_norm(const std::vector<at::Tensor>& tensors);
 }  // namespace reference
+namespace cpu {
+void adamw_step(AdamWTensors& tensors, const AdamWOptions& options);
+double global_norm(const std::vector<at::Tensor>& tensors);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -13,8 +13,8 @@ struct AttentionMask {
   MaskKind kind = MaskKind::causal;
   std::optional<std::int64_t> window = {};  // keys that a query sees, itself included (causal)
   // Cached decoding and padding. Without them query t and key t stand at position t.
-  at::Tensor key_valid_BS;    // bool: keys that may be seen; undefined: all
-  at::Tensor query_index_BT;  // int64: index among the keys at which each query stands; undefined: t + (S - T)
+  at::Tensor key_valid_BS = {};    // bool: keys that may be seen; undefined: all
+  at::Tensor query_index_BT = {};  // int64: index among the keys at which each query stands; undefined: t + (S - T)
 };
 
 // q [B, T, H, D]; k, v [B, S, Hkv, D]; returns [B, T, H, D]. A query that sees no key gives zeros.

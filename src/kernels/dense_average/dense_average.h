@@ -13,5 +13,8 @@ at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor
 namespace reference {
 at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
 }  // namespace reference
+namespace cpu {
+at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -24,5 +24,9 @@ namespace reference {
 std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
                                         const DepthAggregateNorms& norms);
 }  // namespace reference
+namespace cpu {
+std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
+                                        const DepthAggregateNorms& norms);
+}  // namespace cpu
 
 }  // namespace satformer

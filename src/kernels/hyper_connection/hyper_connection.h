@@ -32,5 +32,9 @@ namespace reference {
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params);
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD);
 }  // namespace reference
+namespace cpu {
+HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params);
+at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -10,16 +10,40 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/error.h"
+#include "kernels/backend.h"
+
 namespace satformer {
+namespace {
+
+// On a GPU the check would wait for the device; there the reference's own kernels assert.
+void check_targets(const at::Tensor& targets_N, std::int64_t rows, std::int64_t classes) {
+  if (targets_N.dim() != 1 || targets_N.size(0) != rows || targets_N.scalar_type() != at::kLong) {
+    fail(ExitCode::internal, "linear_cross_entropy: targets must be int64 [", rows, "]");
+  }
+  if (!targets_N.is_cpu()) return;
+  const at::Tensor targets = targets_N.contiguous();
+  const std::int64_t* target = targets.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (target[i] == ignore_index || (target[i] >= 0 && target[i] < classes)) continue;
+    fail(ExitCode::data, "target id ", target[i], " at position ", i, " is not in the vocabulary of ", classes);
+  }
+}
+
+}  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                                 double scale) {
-  return reference::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale);
+  check_targets(targets_N, hidden_NC.size(0), weight_VC.size(0));
+  return fused_cpu_ok(hidden_NC) && hidden_NC.scalar_type() == weight_VC.scalar_type()
+             ? cpu::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale)
+             : reference::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale);
 }
 
 at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                         at::Tensor* greedy) {
   at::NoGradGuard no_grad;
+  check_targets(targets_N, hidden_NC.size(0), weight_VC.size(0));
   // Chunks of about 64 MiB of fp32 logits.
   const std::int64_t rows =
       std::max<std::int64_t>(16, (std::int64_t{16} << 20) / std::max<std::int64_t>(1, weight_VC.size(0)));

@@ -4,6 +4,9 @@
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
 
+#include "base/error.h"
+#include "kernels/backend.h"
+
 namespace satformer {
 
 RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device) {
@@ -17,7 +20,12 @@ RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double 
 
 at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
                         const at::Tensor& positions_BT) {
-  return reference::qk_norm_rope(x_BTHD, weight, eps, table, positions_BT);
+  const std::int64_t D = x_BTHD.size(3);
+  if (D % 2 != 0 || table.cos_PD.size(1) != D / 2 || (weight.defined() && weight.numel() != D)) {
+    fail(ExitCode::internal, "qk_norm_rope: a head of ", D, " does not fit the table or the norm's weight");
+  }
+  return fused_cpu_ok(x_BTHD) ? cpu::qk_norm_rope(x_BTHD, weight, eps, table, positions_BT)
+                              : reference::qk_norm_rope(x_BTHD, weight, eps, table, positions_BT);
 }
 
 }  // namespace satformer

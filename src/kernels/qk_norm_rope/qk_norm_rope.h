@@ -21,5 +21,9 @@ namespace reference {
 at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
                         const at::Tensor& positions_BT);
 }  // namespace reference
+namespace cpu {
+at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
+                        const at::Tensor& positions_BT);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -22,5 +22,9 @@ namespace reference {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 }  // namespace reference
+namespace cpu {
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -14,5 +14,9 @@ namespace reference {
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor gated_mlp(const at::Tensor& x, const at::Tensor& w_gate, const at::Tensor& w_up, const at::Tensor& w_down);
 }  // namespace reference
+namespace cpu {
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor gated_mlp(const at::Tensor& x, const at::Tensor& w_gate, const at::Tensor& w_up, const at::Tensor& w_down);
+}  // namespace cpu
 
 }  // namespace satformer

@@ -3,8 +3,23 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/backend.h"
 
 namespace satformer {
+namespace {
+
+void check_shapes(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& gate_BTH) {
+  if (v_BTHD.dim() != 4 || v1_BTHD.sizes() != v_BTHD.sizes() || gate_BTH.sizes() != v_BTHD.sizes().slice(0, 3)) {
+    fail(ExitCode::internal, "value_gate: values ", v_BTHD.sizes(), " and ", v1_BTHD.sizes(), ", gate ",
+         gate_BTH.sizes());
+  }
+}
+
+bool fused(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD) {
+  return fused_cpu_ok(v_BTHD) && v_BTHD.scalar_type() == v1_BTHD.scalar_type() && v_BTHD.sizes() == v1_BTHD.sizes();
+}
+
+}  // namespace
 
 const std::vector<std::string>& gate_names() {
   static const std::vector<std::string> names = {"relu", "sigmoid", "tanh", "identity", "softmax", "softmax_sigmoid"};
@@ -23,16 +38,22 @@ at::Tensor gate_activation(const at::Tensor& logits_BTH, Gate gate) {
 }
 
 at::Tensor gated_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& alpha_BTH) {
-  return reference::gated_value_mix(v_BTHD, v1_BTHD, alpha_BTH);
+  check_shapes(v_BTHD, v1_BTHD, alpha_BTH);
+  return fused(v_BTHD, v1_BTHD) ? cpu::value_gate(v_BTHD, v1_BTHD, alpha_BTH, Gate::identity)
+                                : reference::gated_value_mix(v_BTHD, v1_BTHD, alpha_BTH);
 }
 
 at::Tensor value_gate(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& logits_BTH, Gate gate) {
-  return reference::value_gate(v_BTHD, v1_BTHD, logits_BTH, gate);
+  check_shapes(v_BTHD, v1_BTHD, logits_BTH);
+  return fused(v_BTHD, v1_BTHD) ? cpu::value_gate(v_BTHD, v1_BTHD, logits_BTH, gate)
+                                : reference::value_gate(v_BTHD, v1_BTHD, logits_BTH, gate);
 }
 
 at::Tensor static_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& lambda1,
                             const at::Tensor& lambda2) {
-  return reference::static_value_mix(v_BTHD, v1_BTHD, lambda1, lambda2);
+  const bool scalars = lambda1.numel() == 1 && lambda2.numel() == 1;
+  return fused(v_BTHD, v1_BTHD) && scalars ? cpu::static_value_mix(v_BTHD, v1_BTHD, lambda1, lambda2)
+                                           : reference::static_value_mix(v_BTHD, v1_BTHD, lambda1, lambda2);
 }
 
 }  // namespace satformer

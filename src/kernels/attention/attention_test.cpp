@@ -1,0 +1,74 @@
+#include "kernels/attention/attention.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "kernels/op_check.h"
+
+namespace satformer {
+namespace {
+
+using testing::check_op;
+using testing::random_tensor;
+
+struct Shape {
+  std::int64_t B, T, S, H, Hkv, D;
+};
+
+void check(const Shape& s, const AttentionMask& mask) {
+  check_op({.body = [mask](const TensorList& in) { return TensorList{attention(in[0], in[1], in[2], mask)}; },
+            .inputs = {random_tensor({s.B, s.T, s.H, s.D}, 1), random_tensor({s.B, s.S, s.Hkv, s.D}, 2),
+                       random_tensor({s.B, s.S, s.Hkv, s.D}, 3)},
+            .names = {"q", "k", "v"},
+            .tolerance = 2e-5});
+}
+
+TEST(Attention, MatchesReference) {
+  check({2, 6, 6, 4, 4, 8}, {});
+  check({2, 6, 6, 4, 2, 8}, {});
+  check({1, 5, 5, 3, 1, 16}, {});
+  check({2, 6, 6, 2, 2, 8}, {.kind = MaskKind::bidirectional});
+  check({2, 3, 6, 2, 2, 8}, {.kind = MaskKind::bidirectional});
+  check({2, 7, 7, 4, 2, 8}, {.window = 3});
+  check({2, 7, 7, 4, 2, 8}, {.window = 1});
+  check({2, 7, 7, 4, 2, 8}, {.window = 100});
+  check({1, 70, 70, 2, 1, 8}, {.window = 33});
+}
+
+TEST(Attention, CachedDecodingMatchesReference) {
+  check({2, 1, 9, 4, 2, 8}, {});  // one new token after eight
+  check({2, 3, 9, 4, 2, 8}, {});  // a chunk
+  check({2, 1, 9, 4, 2, 8}, {.window = 4});
+  AttentionMask mask;
+  mask.query_index_BT = at::tensor({4, 7}, at::kLong).view({2, 1});
+  mask.key_valid_BS = at::ones({2, 9}, at::kBool);
+  mask.key_valid_BS[1].narrow(0, 0, 2).fill_(false);
+  check({2, 1, 9, 4, 2, 8}, mask);
+  mask.window = 2;
+  check({2, 1, 9, 4, 2, 8}, mask);
+}
+
+TEST(Attention, PaddedRowsGiveZerosAndFiniteGradients) {
+  AttentionMask mask;
+  mask.key_valid_BS = at::ones({2, 6}, at::kBool);
+  mask.key_valid_BS[1].narrow(0, 0, 3).fill_(false);
+  check({2, 6, 6, 4, 2, 8}, mask);
+  TensorList qkv;
+  for (std::uint64_t i = 0; i < 3; ++i) qkv.push_back(random_tensor({2, 6, 2, 8}, i).set_requires_grad(true));
+  const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], mask);
+  EXPECT_EQ(y[1].narrow(0, 0, 3).abs().max().item<float>(), 0.0f);
+  for (const auto& g : testing::gradients({y}, {random_tensor({2, 6, 2, 8}, 9)}, qkv)) {
+    EXPECT_TRUE(g.isfinite().all().item<bool>());
+  }
+}
+
+TEST(Attention, RefusesHeadsThatDoNotDivide) {
+  EXPECT_THROW(
+      attention(random_tensor({1, 2, 3, 4}, 1), random_tensor({1, 2, 2, 4}, 1), random_tensor({1, 2, 2, 4}, 1), {}),
+      Error);
+}
+
+}  // namespace
+}  // namespace satformer

@@ -1,0 +1,317 @@
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "kernels/cpu_rows.h"
+#include "kernels/hyper_connection/hyper_connection.h"
+
+namespace satformer::cpu {
+namespace {
+
+// Inputs of a dynamic read.
+enum ReadInput : std::size_t {
+  streams_,
+  static_alpha_,
+  static_beta_,
+  alpha_proj_,
+  beta_proj_,
+  alpha_scale_,
+  beta_scale_,
+  norm_weight_,
+  norm_bias_,
+  read_inputs_
+};
+
+// The projections with the norm's affine part folded in, row j the weights of z_j; all fp32.
+struct Projection {
+  at::Tensor plain;   // [n + 2, D]: columns of alpha_proj, then beta_proj
+  at::Tensor folded;  // plain * norm weight
+  at::Tensor bias;    // [n + 2]: plain . norm bias, or zeros
+};
+
+Projection projection(const TensorList& inputs) {
+  Projection p;
+  p.plain = at::cat({dense_fp32(inputs[alpha_proj_]).t(), dense_fp32(inputs[beta_proj_]).view({1, -1})}).contiguous();
+  p.folded = p.plain * dense_fp32(inputs[norm_weight_]);
+  p.bias = inputs[norm_bias_].defined() ? p.plain.mv(dense_fp32(inputs[norm_bias_]))
+                                        : at::zeros({p.plain.size(0)}, p.plain.options());
+  return p;
+}
+
+class DynamicReadOp : public CpuOp {
+ public:
+  explicit DynamicReadOp(bool use_tanh) : use_tanh_(use_tanh) {}
+
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    const at::Tensor& x = inputs[streams_];
+    const std::int64_t B = x.size(0), T = x.size(1), n = x.size(2), D = x.size(3);
+    const auto fp32 = x.options().dtype(at::kFloat);
+    const at::Tensor input = at::empty({B, T, D}, x.options()), alpha = at::empty({B, T, n, n + 1}, fp32),
+                     beta = at::empty({B, T, n}, fp32), stats = at::empty({B, T, n, n + 4}, fp32);
+    const Projection proj = projection(inputs);
+    const at::Tensor static_alpha = dense_fp32(inputs[static_alpha_]), static_beta = dense_fp32(inputs[static_beta_]);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      const bool layer = inputs[norm_bias_].defined();
+      const rows::HyperRead<E> args{.streams = in<E>(x),
+                                    .proj = in<float>(proj.folded),
+                                    .proj_bias = in<float>(proj.bias),
+                                    .static_alpha = in<float>(static_alpha),
+                                    .static_beta = in<float>(static_beta),
+                                    .scale_alpha = inputs[alpha_scale_].item<float>(),
+                                    .scale_beta = inputs[beta_scale_].item<float>(),
+                                    .eps = layer ? 1e-5f : std::numeric_limits<float>::epsilon(),
+                                    .use_tanh = use_tanh_,
+                                    .layer_norm = layer,
+                                    .streams_count = n,
+                                    .columns = D,
+                                    .input = out<E>(input),
+                                    .alpha = out<float>(alpha),
+                                    .beta = out<float>(beta),
+                                    .stats = out<float>(stats),
+                                    .keep_stats = true};
+      const auto kernel = table.hyper_read[n - 1];
+      parallel_ranges(B * T, 2 * n * D, [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
+    });
+    saved = inputs;
+    saved.push_back(alpha);
+    saved.push_back(stats);
+    return {input, alpha, beta};
+  }
+
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
+    TensorList result(read_inputs_);
+    if (!grads[0].defined() && !grads[1].defined() && !grads[2].defined()) return result;
+    const at::Tensor& x = saved[streams_];
+    const at::Tensor &alpha = saved[read_inputs_], &stats = saved[read_inputs_ + 1];
+    const std::int64_t tokens = x.size(0) * x.size(1), n = x.size(2), D = x.size(3);
+    const at::Tensor dinput = dense(grads[0], x.scalar_type()), dalpha = dense_fp32(grads[1]),
+                     dbeta = dense_fp32(grads[2]);
+    const Projection proj = projection(saved);
+    const at::Tensor proj_mean = proj.folded.mean(1);
+    const bool layer = saved[norm_bias_].defined();
+    if (needs[streams_]) result[streams_] = at::empty_like(x);
+    bool parameters = false;
+    for (std::size_t i = static_alpha_; i < read_inputs_; ++i) parameters = parameters || needs[i];
+    const RowBlocks blocks(tokens);
+    // One row of partial sums: static_alpha, static_beta, scales, sums of dz, then the projections.
+    const std::int64_t at_beta = n * (n + 1), at_scales = at_beta + n, at_dz = at_scales + 2, at_proj = at_dz + n + 2,
+                       width = at_proj + (n + 2) * D;
+    at::Tensor partial;
+    if (parameters) partial = block_sums(blocks, width);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      const rows::HyperReadGrad<E> args{.streams = in<E>(x),
+                                        .proj = in<float>(proj.folded),
+                                        .proj_bias = in<float>(proj.bias),
+                                        .proj_mean = in<float>(proj_mean),
+                                        .alpha = in<float>(alpha),
+                                        .stats = in<float>(stats),
+                                        .scale_alpha = saved[alpha_scale_].item<float>(),
+                                        .scale_beta = saved[beta_scale_].item<float>(),
+                                        .use_tanh = use_tanh_,
+                                        .layer_norm = layer,
+                                        .streams_count = n,
+                                        .columns = D,
+                                        .dinput = in<E>(dinput),
+                                        .dalpha = in<float>(dalpha),
+                                        .dbeta = in<float>(dbeta),
+                                        .dstreams = out<E>(result[streams_]),
+                                        .dproj = nullptr,
+                                        .dstatic_alpha = nullptr,
+                                        .dstatic_beta = nullptr,
+                                        .dscales = nullptr,
+                                        .dz_sum = nullptr};
+      const auto kernel = table.hyper_read_grad[n - 1];
+      parallel_blocks(blocks, 4 * n * D, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+        auto part = args;
+        if (parameters) {
+          float* sums = out<float>(partial) + block * width;
+          part.dstatic_alpha = sums;
+          part.dstatic_beta = sums + at_beta;
+          part.dscales = sums + at_scales;
+          part.dz_sum = sums + at_dz;
+          part.dproj = sums + at_proj;
+        }
+        kernel(part, begin, end);
+      });
+    });
+    if (!parameters) return result;
+    const at::Tensor sums = sum_of_blocks(partial), dz_sum = sums.narrow(0, at_dz, n + 2),
+                     dfolded = sums.narrow(0, at_proj, (n + 2) * D).view({n + 2, D});
+    // folded = plain * weight, bias = plain . norm bias
+    at::Tensor dplain = dfolded * dense_fp32(saved[norm_weight_]);
+    if (layer) dplain = dplain + dz_sum.unsqueeze(1) * dense_fp32(saved[norm_bias_]);
+    const auto give = [&](ReadInput i, const at::Tensor& grad) {
+      if (needs[i]) result[i] = grad.to(saved[i].scalar_type()).reshape(saved[i].sizes());
+    };
+    give(static_alpha_, sums.narrow(0, 0, at_beta));
+    give(static_beta_, sums.narrow(0, at_beta, n));
+    give(alpha_scale_, sums.select(0, at_scales));
+    give(beta_scale_, sums.select(0, at_scales + 1));
+    give(alpha_proj_, dplain.narrow(0, 0, n + 1).t());
+    give(beta_proj_, dplain.select(0, n + 1));
+    give(norm_weight_, (dfolded * proj.plain).sum(0));
+    if (layer) give(norm_bias_, proj.plain.t().mv(dz_sum));
+    return result;
+  }
+
+ private:
+  bool use_tanh_;
+};
+
+// Inputs: streams, static alpha. Output: what the sublayer reads.
+class StaticReadOp : public CpuOp {
+ public:
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    saved = inputs;
+    const at::Tensor& x = inputs[0];
+    const std::int64_t n = x.size(2);
+    const at::Tensor input = at::empty({x.size(0), x.size(1), x.size(3)}, x.options()), alpha = dense_fp32(inputs[1]);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      rows::HyperRead<E> args{};
+      args.streams = in<E>(x);
+      args.static_alpha = in<float>(alpha);
+      args.columns = x.size(3);
+      args.streams_count = n;
+      args.input = out<E>(input);
+      const auto kernel = table.hyper_read[n - 1];
+      parallel_ranges(x.size(0) * x.size(1), n * x.size(3),
+                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
+    });
+    return {input};
+  }
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
+    TensorList result(2);
+    if (!grads[0].defined()) return result;
+    const at::Tensor& x = saved[0];
+    const std::int64_t n = x.size(2), D = x.size(3), width = n * (n + 1);
+    const at::Tensor dinput = dense(grads[0], x.scalar_type()), alpha = dense_fp32(saved[1]);
+    const RowBlocks blocks(x.size(0) * x.size(1));
+    if (needs[0]) result[0] = at::empty_like(x);
+    at::Tensor partial;
+    if (needs[1]) partial = block_sums(blocks, width);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      rows::HyperReadGrad<E> args{};
+      args.streams = in<E>(x);
+      args.alpha = in<float>(alpha);
+      args.columns = D;
+      args.streams_count = n;
+      args.dinput = in<E>(dinput);
+      args.dstreams = out<E>(result[0]);
+      const auto kernel = table.hyper_read_grad[n - 1];
+      parallel_blocks(blocks, 2 * n * D, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+        auto part = args;
+        if (needs[1]) part.dstatic_alpha = out<float>(partial) + block * width;
+        kernel(part, begin, end);
+      });
+    });
+    if (needs[1]) result[1] = sum_of_blocks(partial).to(saved[1].scalar_type()).view_as(saved[1]);
+    return result;
+  }
+};
+
+// Inputs: streams, alpha, beta, output of the sublayer.
+class WriteOp : public CpuOp {
+ public:
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    saved = inputs;
+    const at::Tensor& x = inputs[0];
+    const at::Tensor written = at::empty_like(x), alpha = dense_fp32(inputs[1]), beta = dense_fp32(inputs[2]);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      auto args = arguments<E>(inputs, alpha, beta);
+      args.out = out<E>(written);
+      const auto kernel = table.hyper_write[x.size(2) - 1];
+      parallel_ranges(x.size(0) * x.size(1), 2 * x.size(2) * x.size(3),
+                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
+    });
+    return {written};
+  }
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
+    TensorList result(4);
+    if (!grads[0].defined()) return result;
+    const at::Tensor& x = saved[0];
+    const std::int64_t n = x.size(2), width = n * (n + 2);
+    const at::Tensor dy = dense(grads[0], x.scalar_type()), alpha = dense_fp32(saved[1]), beta = dense_fp32(saved[2]);
+    const bool shared = alpha.dim() == 2;
+    const RowBlocks blocks(x.size(0) * x.size(1));
+    if (needs[0]) result[0] = at::empty_like(x);
+    if (needs[3]) result[3] = at::empty_like(saved[3]);
+    at::Tensor partial, dalpha, dbeta;  // partial: a row of alpha's sums, then beta's
+    if (shared) {
+      partial = block_sums(blocks, width);
+    } else {
+      dalpha = at::zeros(alpha.sizes(), alpha.options());
+      dbeta = at::empty_like(beta);
+    }
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      auto args = arguments<E>(saved, alpha, beta);
+      args.dy = in<E>(dy);
+      args.dstreams = out<E>(result[0]);
+      args.doutput = out<E>(result[3]);
+      const auto kernel = table.hyper_write_grad[n - 1];
+      parallel_blocks(blocks, 4 * n * x.size(3), [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+        auto part = args;
+        if (needs[1]) part.dalpha = shared ? out<float>(partial) + block * width : out<float>(dalpha);
+        if (needs[2]) part.dbeta = shared ? out<float>(partial) + block * width + n * (n + 1) : out<float>(dbeta);
+        kernel(part, begin, end);
+      });
+    });
+    if (shared) {
+      const at::Tensor sums = sum_of_blocks(partial);
+      dalpha = sums.narrow(0, 0, n * (n + 1)).view_as(alpha);
+      dbeta = sums.narrow(0, n * (n + 1), n).view_as(beta);
+    }
+    if (needs[1]) result[1] = dalpha.to(saved[1].scalar_type());
+    if (needs[2]) result[2] = dbeta.to(saved[2].scalar_type());
+    return result;
+  }
+
+ private:
+  template <class E>
+  static rows::HyperWrite<E> arguments(const TensorList& inputs, const at::Tensor& alpha, const at::Tensor& beta) {
+    rows::HyperWrite<E> args{};
+    args.streams = in<E>(inputs[0]);
+    args.output = in<E>(inputs[3]);
+    args.alpha = in<float>(alpha);
+    args.beta = in<float>(beta);
+    args.is_static = alpha.dim() == 2;
+    args.streams_count = inputs[0].size(2);
+    args.columns = inputs[0].size(3);
+    return args;
+  }
+};
+
+}  // namespace
+
+HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params) {
+  const at::Tensor streams = streams_BTnD.contiguous();
+  if (!params.dynamic_alpha_proj.defined()) {
+    return {apply_op(std::make_shared<StaticReadOp>(), {streams, params.static_alpha})[0], params.static_alpha,
+            params.static_beta};
+  }
+  TensorList inputs(read_inputs_);
+  inputs[streams_] = streams;
+  inputs[static_alpha_] = params.static_alpha;
+  inputs[static_beta_] = params.static_beta;
+  inputs[alpha_proj_] = params.dynamic_alpha_proj;
+  inputs[beta_proj_] = params.dynamic_beta_proj;
+  inputs[alpha_scale_] = params.dynamic_alpha_scale;
+  inputs[beta_scale_] = params.dynamic_beta_scale;
+  inputs[norm_weight_] = params.norm_weight;
+  inputs[norm_bias_] = params.norm_bias;
+  const TensorList result = apply_op(std::make_shared<DynamicReadOp>(params.use_tanh), inputs);
+  return {result[0], result[1], result[2]};
+}
+
+at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD) {
+  return apply_op(std::make_shared<WriteOp>(),
+                  {streams_BTnD.contiguous(), read.alpha, read.beta, output_BTD.contiguous()})[0];
+}
+
+}  // namespace satformer::cpu

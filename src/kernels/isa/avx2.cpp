@@ -1,0 +1,7 @@
+#include "kernels/isa/make_table.h"
+
+namespace satformer::rows {
+
+const IsaTable& avx2_table() { return this_table; }
+
+}  // namespace satformer::rows

@@ -1,0 +1,24 @@
+// Row loops over libtorch's threads. What a loop computes never depends on their number.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace satformer {
+
+// Calls body(begin, end) over parts of [0, count) on several threads; `work` is the elements that one index touches
+// and decides whether and how finely to split.
+void parallel_ranges(std::int64_t count, std::int64_t work,
+                     const std::function<void(std::int64_t, std::int64_t)>& body);
+
+// [0, rows) cut into blocks by `rows` alone, for sums over rows: each block sums on its own, and the blocks are added
+// in order.
+struct RowBlocks {
+  explicit RowBlocks(std::int64_t row_count);
+  std::int64_t rows, size, count;
+};
+// Calls body(block, begin, end) for every block.
+void parallel_blocks(const RowBlocks& blocks, std::int64_t work_per_row,
+                     const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
+
+}  // namespace satformer

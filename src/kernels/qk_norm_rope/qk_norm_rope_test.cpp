@@ -1,0 +1,57 @@
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
+
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/op_check.h"
+
+namespace satformer {
+namespace {
+
+using testing::check_op;
+using testing::random_tensor;
+
+void check(std::vector<std::int64_t> shape, bool norm, const at::Tensor& positions) {
+  const RopeTable table = make_rope_table(64, shape[3], 10000.0, at::kCPU);
+  const at::Tensor weight = norm ? random_tensor({shape[3]}, 2, 0.3, 1.0) : at::Tensor();
+  check_op(
+      {.body = [table, positions](
+                   const TensorList& in) { return TensorList{qk_norm_rope(in[0], in[1], 1e-5, table, positions)}; },
+       .inputs = {random_tensor(shape, 1), weight},
+       .names = {"x", "weight"}});
+}
+
+TEST(QkNormRope, MatchesReference) {
+  const at::Tensor positions = at::tensor({5, 6, 7, 0, 1, 63}, at::kLong).view({2, 3});
+  for (const bool norm : {false, true}) {
+    check({2, 9, 3, 16}, norm, {});
+    check({2, 3, 2, 10}, norm, positions);
+    check({1, 1, 4, 64}, norm, {});
+    check({2, 0, 4, 8}, norm, {});
+    check({3, 64, 5, 6}, norm, {});
+  }
+}
+
+TEST(QkNormRope, RotatesByPositionTimesFrequency) {
+  const RopeTable table = make_rope_table(8, 4, 100.0, at::kCPU);
+  const at::Tensor x = at::tensor({1.0f, 2.0f, 3.0f, 4.0f}).view({1, 1, 1, 4});
+  const at::Tensor y = qk_norm_rope(x, {}, 0, table, at::tensor({7}, at::kLong).view({1, 1})).flatten();
+  EXPECT_NEAR(y[0].item<double>(), 1 * std::cos(7.0) - 3 * std::sin(7.0), 1e-5);
+  EXPECT_NEAR(y[2].item<double>(), 1 * std::sin(7.0) + 3 * std::cos(7.0), 1e-5);
+  EXPECT_NEAR(y[1].item<double>(), 2 * std::cos(0.7) - 4 * std::sin(0.7), 1e-5);
+  EXPECT_NEAR(y[3].item<double>(), 2 * std::sin(0.7) + 4 * std::cos(0.7), 1e-5);
+}
+
+TEST(QkNormRope, PositionsOutsideTheTableAreRefused) {
+  const RopeTable table = make_rope_table(4, 8, 10000.0, at::kCPU);
+  EXPECT_THROW(qk_norm_rope(random_tensor({1, 5, 1, 8}, 1), {}, 0, table, {}), Error);
+  EXPECT_THROW(qk_norm_rope(random_tensor({1, 1, 1, 8}, 1), {}, 0, table, at::tensor({4}, at::kLong).view({1, 1})),
+               Error);
+  EXPECT_THROW(qk_norm_rope(random_tensor({1, 1, 1, 6}, 1), {}, 0, table, {}), Error);
+}
+
+}  // namespace
+}  // namespace satformer
