@@ -41,8 +41,8 @@ dictionary() {
   mkdir -p "$package"
   (
     cd "$package"
-    apt-get download -q dict-gcide >&2 || { [ "$(id -u)" -eq 0 ] && apt-get update -q >&2 &&
-      apt-get download -q dict-gcide >&2; } || exit 1
+    download=(apt-get -q -o APT::Sandbox::User=root download dict-gcide)
+    "${download[@]}" >&2 || { [ "$(id -u)" -eq 0 ] && apt-get -q update >&2 && "${download[@]}" >&2; } || exit 1
     dpkg -x dict-gcide_*.deb . && rm -f dict-gcide_*.deb
   ) || { rm -rf "$package"
     die "the package dict-gcide could not be fetched: install it as root (apt-get install dict-gcide) or name a text with TEXT=PATH"; }

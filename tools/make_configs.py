@@ -35,12 +35,12 @@ ARCHITECTURES = {
 
 # Warm-up and total are billions of tokens.
 SCALES = {
-    # For two CPU cores and the data of `make demo`: 400 steps of 2048 tokens.
+    # For two CPU cores and the data of `make demo`: 300 steps of 2048 tokens.
     "tiny": {
         "shape": (128, 6, 4, 384), "vocab": 4096, "seq": 256, "batch": (8, 1), "lr": (3e-3, 3e-4),
-        "tokens": (0.00008192, 0.0008192), "dtype": "float32", "data": "demo/data",
+        "tokens": (0.00006144, 0.0006144), "dtype": "float32", "data": "demo/data",
         "checkpoint_interval": 100,
-        "logging": {"log_interval": 10, "eval_interval": 100, "eval_iters": 2, "sample_interval": 200,
+        "logging": {"log_interval": 10, "eval_interval": 100, "eval_iters": 2, "sample_interval": 100,
                     "sample_prompt": "Light", "sample_tokens": 48},
     },
     "small": {"shape": (768, 11, 12, 3072), "batch": (64, 1), "lr": (2e-3, 2e-4), "tokens": (0.05, 5.0)},
