@@ -20,7 +20,7 @@ DecayStyle decay_style(std::string_view name) {
 
 double Schedule::rate(std::int64_t step) const {
   if (step < warmup_steps) {
-    return learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+    return learning_rate * (static_cast<double>(step + 1) / static_cast<double>(warmup_steps));
   }
   if (style == DecayStyle::constant) return learning_rate;
   if (step >= total_steps || total_steps <= warmup_steps) return min_lr;
