@@ -105,10 +105,18 @@ std::string environment_name(const std::string& path) {
   return name;
 }
 
-Json parse_value(std::string_view text) {
+// The value of an override or environment entry: JSON, or bare text. For a field of text all is text as it stands,
+// but for a quoted JSON string and, where nothing is allowed, null.
+Json parse_value(std::string_view text, const Field& field) {
+  const bool nothing = text == "null" || text == "None" || text == "none";
+  const bool optional_text = std::holds_alternative<std::optional<std::string>*>(field.value);
+  if (optional_text || std::holds_alternative<std::string*>(field.value)) {
+    if (optional_text && nothing) return nullptr;
+    if (!text.starts_with('"')) return std::string(text);
+  }
   Json value = Json::parse(text, nullptr, false);
   if (value.is_discarded()) {
-    if (text == "None" || text == "none") return nullptr;
+    if (nothing) return nullptr;
     if (text == "True") return true;
     if (text == "False") return false;
     return std::string(text);
@@ -164,13 +172,9 @@ bool ConfigBinding::imply(const std::string& path, const Json& value, const std:
 }
 
 void ConfigBinding::set(const Field& field, const Json& value, const std::string& origin) {
-  Json json = value;
-  const bool wants_string = std::holds_alternative<std::string*>(field.value) ||
-                            std::holds_alternative<std::optional<std::string>*>(field.value);
-  if (wants_string && (json.is_number() || json.is_boolean()) && origin.rfind("--", 0) == 0) json = json.dump();
-  const bool ok = std::visit([&](auto* pointer) { return assign(*pointer, json); }, field.value);
+  const bool ok = std::visit([&](auto* pointer) { return assign(*pointer, value); }, field.value);
   if (!ok) {
-    fail(ExitCode::config, origin, ": ", field.path, " must be ", type_name(field.value), ", not ", json.dump());
+    fail(ExitCode::config, origin, ": ", field.path, " must be ", type_name(field.value), ", not ", value.dump());
   }
   const auto bound = [&](double number) { check_bounds(field, number, origin); };
   std::visit(
@@ -239,7 +243,8 @@ void ConfigBinding::apply_environment(const std::vector<std::string>& environmen
     if (it == by_name.end()) {
       fail(ExitCode::config, "environment: ", name, " names no configuration field.", did_you_mean(name, names));
     }
-    set(*it->second, parse_value(entry.substr(equals + 1)), concat("environment ", name));
+    set(*it->second, parse_value(std::string_view(entry).substr(equals + 1), *it->second),
+        concat("environment ", name));
   }
 }
 
@@ -263,7 +268,7 @@ void ConfigBinding::apply_override(std::string_view assignment) {
     }
   }
   if (!field) fail(ExitCode::config, "--", path, ": unknown key.", suggest(path));
-  set(*field, parse_value(assignment.substr(equals + 1)), concat("--", path));
+  set(*field, parse_value(assignment.substr(equals + 1), *field), concat("--", path));
 }
 
 Json ConfigBinding::to_json() const {

@@ -75,7 +75,8 @@ class Sampler {
       log_ = std::make_unique<MetricsLog>(folder.samples_path(), step - 1);
     }
     log_->add(step, {{"prompt", config_.logging.sample_prompt}, {"text", text}});
-    return concat("step ", step, "  sample: ", text);
+    // Quoted and escaped: an untrained model may write anything to the terminal.
+    return concat("step ", step, "  sample: ", Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 
  private:

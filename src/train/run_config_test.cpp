@@ -133,6 +133,15 @@ TEST(RunConfig, SourcesFollowTheirOrder) {
   EXPECT_TRUE(contains(shown, "training.adam_eps = 1e-08  [default]"));
 }
 
+TEST(RunConfig, TextIsTakenAsItStands) {
+  const RunSettings settings = from(authors_layout(), {"data.train_prefix=none", "logging.sample_prompt=1e3",
+                                                       "tokenizer.name_or_path=none", "data.val_prefix=\"q\""});
+  EXPECT_EQ(settings.config().data.train_prefix, "none");
+  EXPECT_EQ(settings.config().data.val_prefix, "q");
+  EXPECT_EQ(settings.config().logging.sample_prompt, "1e3");
+  EXPECT_FALSE(settings.config().tokenizer.name_or_path.has_value());
+}
+
 TEST(RunConfig, UnknownKeysNameTheNearest) {
   Json json = authors_layout();
   json["training"]["learning_rat"] = 1;
