@@ -19,10 +19,10 @@ class GateStatistics : public LayerObserver {
  public:
   at::Tensor gate(std::int64_t layer, const at::Tensor& alpha_BTH) override;
 
-  std::vector<std::int64_t> layers() const;                      // those that have gates, in order
-  std::vector<HeadGates> heads(std::int64_t layer) const;        // one per KV head
-  HeadGates layer(std::int64_t layer) const;                     // over all heads
-  std::int64_t tokens() const;                                   // tokens seen
+  std::vector<std::int64_t> layers() const;                // those that have gates, in order
+  std::vector<HeadGates> heads(std::int64_t layer) const;  // one per KV head
+  HeadGates layer(std::int64_t layer) const;               // over all heads
+  std::int64_t tokens() const;                             // tokens seen
 
  private:
   struct Sums {

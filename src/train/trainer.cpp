@@ -255,6 +255,7 @@ void Trainer::save() {
 void Trainer::save_final() const {
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
     save_model(*r_.model, directory);
+    write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");
     if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
   });
 }

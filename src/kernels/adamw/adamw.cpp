@@ -27,7 +27,8 @@ void adamw_step(AdamWTensors& tensors, const AdamWOptions& options) {
     const std::int64_t n = tensors.params[i].numel();
     if (!tensors.grads[i].defined() || tensors.grads[i].numel() != n || tensors.m[i].numel() != n ||
         tensors.v[i].numel() != n) {
-      fail(ExitCode::internal, "adamw_step: parameter ", i, " of ", n, " elements lacks a gradient or moment of its size");
+      fail(ExitCode::internal, "adamw_step: parameter ", i, " of ", n,
+           " elements lacks a gradient or moment of its size");
     }
   }
   const auto all = [](const std::vector<at::Tensor>& list, bool (*test)(const at::Tensor&)) {
@@ -42,9 +43,9 @@ void adamw_step(AdamWTensors& tensors, const AdamWOptions& options) {
 }
 
 double global_norm(const std::vector<at::Tensor>& tensors) {
-  const bool fused = active_backend() == Backend::automatic &&
-                     std::all_of(tensors.begin(), tensors.end(),
-                                 [](const at::Tensor& t) { return !t.defined() || readable(t); });
+  const bool fused =
+      active_backend() == Backend::automatic &&
+      std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return !t.defined() || readable(t); });
   return fused ? cpu::global_norm(tensors) : reference::global_norm(tensors);
 }
 

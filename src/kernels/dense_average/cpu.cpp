@@ -15,7 +15,8 @@ class DenseAverageOp : public CpuOp {
       const std::vector<const T*> states = pointers<T>(inputs);
       auto args = arguments<T>(states, w);
       args.out = out<T>(sum);
-      parallel_ranges(sum.numel(), args.count, [&](std::int64_t b, std::int64_t e) { table.dense_average(args, b, e); });
+      parallel_ranges(sum.numel(), args.count,
+                      [&](std::int64_t b, std::int64_t e) { table.dense_average(args, b, e); });
     });
     return {sum};
   }

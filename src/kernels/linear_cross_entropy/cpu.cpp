@@ -24,7 +24,8 @@ class LinearCrossEntropyOp : public CpuOp {
     const at::Tensor &hidden = inputs[0], &weight = inputs[1], &targets = inputs[2];
     const std::int64_t N = hidden.size(0), V = weight.size(0);
     const auto element_bytes = static_cast<std::int64_t>(hidden.element_size());
-    const std::int64_t chunk = std::clamp<std::int64_t>(logits_bytes / (V * element_bytes), 16, std::max(N, std::int64_t{16}));
+    const std::int64_t chunk =
+        std::clamp<std::int64_t>(logits_bytes / (V * element_bytes), 16, std::max(N, std::int64_t{16}));
     const at::Tensor buffer = at::empty({std::min(chunk, N), V}, hidden.options());
     const at::Tensor losses = at::zeros({N}, at::TensorOptions().dtype(at::kDouble));
     if (want_hidden_) dhidden_ = at::empty_like(hidden);

@@ -9,8 +9,8 @@ namespace satformer {
 inline constexpr std::int64_t ignore_index = -100;
 
 // hidden [N, C]; weight [V, C]; targets [N] int64 in [0, V) or -100. Returns a fp32 scalar. Differentiable in hidden
-// and weight, once: the fused path works in row chunks, makes the gradients during forward and hands them on in backward.
-// Error(data) for a target out of range.
+// and weight, once: the fused path works in row chunks, makes the gradients during forward and hands them on in
+// backward. Error(data) for a target out of range.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                                 double scale);
 // Loss of each row (0 where ignored), fp32 [N], without gradient. `greedy` (optional, [N] bool): whether the target

@@ -1,0 +1,192 @@
+"""Text to shards to a trained model to evaluation, generation, gates and info, through the program; and what each
+command answers to bad input. Usage: pipeline_test.py SATFORMER GOLDEN_DIR"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SATFORMER, GOLDEN = sys.argv[1], sys.argv[2]
+SENTENCES = ["The light of the lamp fell on the table.", "A table has four legs, and a lamp has none.",
+             "Names are given early and asked for late.", "What was said at the start is needed at the end."]
+
+
+def run(*arguments, code=0, cwd=None, env=None):
+    result = subprocess.run([SATFORMER, *map(str, arguments)], capture_output=True, cwd=cwd,
+                            env=dict(os.environ, OMP_NUM_THREADS="1", **(env or {})), timeout=300)
+    if result.returncode != code:
+        raise AssertionError(f"{arguments} exited with {result.returncode}, expected {code}\n"
+                             f"{result.stdout.decode(errors='replace')}\n{result.stderr.decode(errors='replace')}")
+    return result.stdout.decode(errors="replace"), result.stderr.decode(errors="replace")
+
+
+def config(class_name, folder, **overrides):
+    model = dict(vocab_size=259, hidden_size=32, num_hidden_layers=3, num_heads=4, qk_norm=True, intermediate_size=64,
+                 tie_word_embeddings=True, max_position_embeddings=64)
+    model.update(overrides)
+    return {
+        "model": {"class_name": class_name, "config_overrides": model},
+        "data": {"data_dir": os.path.join(folder, "data"), "seq_length": 32},
+        "training": {"batch_size": 4, "gradient_accumulation_steps": 1, "learning_rate": 3e-3, "min_lr": 3e-4,
+                     "warmup_tokens": 1e-6, "max_tokens": 128 * 30 / 1e9, "dtype": "float32"},
+        "checkpointing": {"checkpoint_dir": os.path.join(folder, "runs", class_name), "checkpoint_interval": 0},
+        "logging": {"log_interval": 10, "eval_interval": 0},
+    }
+
+
+class Pipeline(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="satformer-cli-")
+        text = os.path.join(cls.folder, "text.jsonl")
+        with open(text, "w") as f:
+            for i in range(400):
+                f.write(json.dumps({"text": " ".join(SENTENCES[(i * k) % 4] for k in range(1, 4))}) + "\n")
+        run("prepare", text, "--tokenizer", "byte", "--val-fraction", "0.1", "-o", os.path.join(cls.folder, "data"))
+        for name in ("SATFormer", "ResFormer", "HyperConnections"):
+            cls.train(name + "ForCausalLM")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def train(cls, class_name):
+        path = os.path.join(cls.folder, class_name + ".json")
+        with open(path, "w") as f:
+            json.dump(config(class_name, cls.folder), f)
+        return run("train", "--config", path)
+
+    def run_of(self, name):
+        return os.path.join(self.folder, "runs", name + "ForCausalLM")
+
+    @property
+    def data(self):
+        return os.path.join(self.folder, "data")
+
+    def evaluate(self, name, *options):
+        output = os.path.join(self.folder, "eval.json")
+        run("eval", "--model", self.run_of(name), "--data-dir", self.data, "--output", output, *options)
+        with open(output) as f:
+            return json.load(f)
+
+    def test_losses_fell_below_uniform(self):
+        for name in ("SATFormer", "ResFormer", "HyperConnections"):
+            self.assertLess(self.evaluate(name)["loss"], 3.6)  # ln 259 = 5.56
+
+    def test_eval_is_the_same_for_any_batch_size(self):
+        results = [self.evaluate("SATFormer", "--batch-size", size) for size in (1, 7, 64)]
+        for other in results[1:]:
+            self.assertEqual(other["targets"], results[0]["targets"])
+            self.assertAlmostEqual(other["loss"], results[0]["loss"], delta=1e-6)
+
+    def test_eval_agrees_with_the_training_log(self):
+        with open(os.path.join(self.run_of("SATFormer"), "metrics.jsonl")) as f:
+            logged = [json.loads(line) for line in f if "val/loss" in line][-1]["val/loss"]
+        self.assertAlmostEqual(self.evaluate("SATFormer")["loss"], logged, delta=1e-5)
+
+    def test_bfloat16_is_near(self):
+        self.assertAlmostEqual(self.evaluate("SATFormer", "--dtype", "bfloat16")["loss"],
+                               self.evaluate("SATFormer")["loss"], delta=0.03)
+
+    def test_generation_depends_on_the_seed_alone(self):
+        arguments = ("generate", "--model", self.run_of("SATFormer"), "--prompt", "The ", "-n", "20", "--temperature", "0.9")
+        first = run(*arguments, "--seed", "1")[0]
+        self.assertTrue(first.startswith("The "))
+        self.assertEqual(first, run(*arguments, "--seed", "1", "--no-stream")[0])
+        self.assertNotEqual(first, run(*arguments, "--seed", "2")[0])
+
+    def test_generation_uses_the_context_to_its_end(self):
+        arguments = ("generate", "--model", self.run_of("HyperConnections"), "--prompt", "x" * 30, "--ignore-eos", "-t", "0")
+        run(*arguments, "-n", "34")
+        message = run(*arguments, "-n", "35", code=3)[1]
+        for number in ("30", "35", "64"):
+            self.assertIn(number, message)
+
+    def test_gates(self):
+        output = os.path.join(self.folder, "gates.json")
+        table = run("gates", "--model", self.run_of("SATFormer"), "--data-dir", self.data, "--output", output)[0]
+        with open(output) as f:
+            layers = json.load(f)["layers"]
+        self.assertEqual([layer["layer"] for layer in layers], [1, 2])
+        for layer in layers:
+            self.assertEqual(len(layer["heads"]), 4)
+            self.assertTrue(0 < layer["zero_share"] < 1, table)
+        run("gates", "--model", self.run_of("ResFormer"), "--output", output)
+        with open(output) as f:
+            self.assertIn("lambda1", f.read())
+        self.assertIn("no gates", run("gates", "--model", self.run_of("HyperConnections"), "--data-dir", self.data, code=3)[1])
+
+    def test_info_counts_what_the_file_holds(self):
+        text = run("info", self.run_of("SATFormer"), "--tensors")[0]
+        path = os.path.join(self.run_of("SATFormer"), "final", "model.safetensors")
+        with open(path, "rb") as f:
+            header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        elements = 0
+        for name, entry in header.items():
+            if name != "__metadata__":
+                count = 1
+                for size in entry["shape"]:
+                    count *= size
+                elements += count
+                self.assertIn(name, text)
+        self.assertIn(f"({elements})", text)
+
+    def test_verify_notices_a_damaged_reference(self):
+        for name in ("satformer.json", "satformer.safetensors"):
+            shutil.copy(os.path.join(GOLDEN, name), self.folder)
+        path = os.path.join(self.folder, "satformer.safetensors")
+        with open(path, "rb") as f:
+            content = bytearray(f.read())
+        length = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8:8 + length])
+        for key in ("logits", "loss", "grad.model.norm.weight", "traj.loss", "traj.grad_norm"):
+            damaged = bytearray(content)
+            at = 8 + length + header[key]["data_offsets"][0]
+            value = struct.unpack("<f", damaged[at:at + 4])[0]
+            damaged[at:at + 4] = struct.pack("<f", value + 0.01)
+            with open(path, "wb") as f:
+                f.write(damaged)
+            self.assertIn("FAILED", run("verify", os.path.join(self.folder, "satformer.json"), code=1)[0], key)
+        with open(path, "wb") as f:
+            f.write(content[:-5])
+        run("verify", os.path.join(self.folder, "satformer.json"), code=5)
+        os.remove(os.path.join(self.folder, "satformer.json"))
+
+    def test_bad_input_has_its_exit_code_and_names_the_nearest(self):
+        model, data = self.run_of("SATFormer"), self.data
+        self.assertIn("generate", run("genrate", code=2)[1])
+        self.assertIn("--temperature", run("generate", "--model", model, "--temprature", "1", code=2)[1])
+        run("generate", "--model", model, "--temperature", "-1", code=2)
+        run("generate", "--model", model, "--top-p", "0", code=2)
+        run("generate", "--model", model, "--max-new-tokens", "0", code=2)
+        run("eval", "--model", os.path.join(self.folder, "nowhere"), "--data-dir", data, code=5)
+        run("eval", "--model", model, "--data-dir", data, "--batch-size", "0", code=2)
+        run("eval", "--model", model, "--data-dir", data, "--seq-length", "65", code=3)
+        run("eval", "--model", model, "--data-dir", data, "--prefix", "test", code=4)
+        run("eval", "--model", model, "--data-dir", data, "--device", "gpu", code=3)
+        run("eval", "--model", model, "--data-dir", data, "--dtype", "float23", code=2)
+        with open("/dev/full", "w") as full:
+            process = subprocess.run([SATFORMER, "info", model], stdout=full, stderr=subprocess.PIPE)
+            self.assertEqual(process.returncode, 6)
+
+    def test_a_cut_or_foreign_model_is_refused(self):
+        source = os.path.join(self.run_of("SATFormer"), "final")
+        broken = os.path.join(self.folder, "broken")
+        shutil.copytree(source, broken)
+        weights = os.path.join(broken, "model.safetensors")
+        with open(weights, "rb") as f:
+            content = f.read()
+        for cut in (0, 7, 100, len(content) - 1):
+            with open(weights, "wb") as f:
+                f.write(content[:cut])
+            run("eval", "--model", broken, "--data-dir", self.data, code=5)
+        shutil.copy(os.path.join(self.run_of("ResFormer"), "final", "model.safetensors"), weights)
+        self.assertIn("alpha_proj", run("eval", "--model", broken, "--data-dir", self.data, code=5)[1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
