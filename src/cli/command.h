@@ -11,6 +11,7 @@ struct Command {
   std::string name;
   std::string summary;                                 // one line of `satformer --help`
   int (*run)(std::span<const std::string> arguments);  // arguments after the command's name; returns the exit code
+  bool computes = false;                               // runs a model: worth the start described in spin.h
 };
 const std::vector<Command>& commands();
 

@@ -5,10 +5,10 @@ namespace satformer::cli {
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
       {"prepare", "turn text into token shards", run_prepare},
-      {"train", "train a model from a config", run_train},
-      {"eval", "validation loss and perplexity of a model", run_eval},
-      {"generate", "continue a prompt", run_generate},
-      {"gates", "gate statistics of a model, per layer", run_gates},
+      {"train", "train a model from a config", run_train, true},
+      {"eval", "validation loss and perplexity of a model", run_eval, true},
+      {"generate", "continue a prompt", run_generate, true},
+      {"gates", "gate statistics of a model, per layer", run_gates, true},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
       {"verify", "compare against reference cases", run_verify},
   };

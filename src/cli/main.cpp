@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/spin.h"
 
 namespace {
 
@@ -23,7 +25,13 @@ void print_help(std::FILE* out) {
   std::fprintf(out, "\n'satformer COMMAND --help' lists the options of a command. Exit codes: docs/exit-codes.md.\n");
 }
 
-int run(const std::vector<std::string>& arguments) {
+bool only_tells(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument == "--help" || argument == "-h" || argument == "--dry-run" || argument == "--show-config";
+  });
+}
+
+int run(const std::vector<std::string>& arguments, char** argv) {
   if (arguments.empty()) {
     print_help(stderr);
     return static_cast<int>(ExitCode::usage);
@@ -39,7 +47,10 @@ int run(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> names;
   for (const Command& command : satformer::cli::commands()) {
-    if (command.name == name) return command.run({arguments.data() + 1, arguments.size() - 1});
+    if (command.name == name) {
+      if (command.computes && !only_tells(arguments)) satformer::cli::limit_spinning(argv);
+      return command.run({arguments.data() + 1, arguments.size() - 1});
+    }
     names.push_back(command.name);
   }
   satformer::fail(ExitCode::usage, "unknown command '", name, "'.", satformer::did_you_mean(name, names),
@@ -56,7 +67,7 @@ int report(ExitCode code, const char* message) {
 
 int main(int argc, char** argv) {
   try {
-    const int code = run(std::vector<std::string>(argv + 1, argv + argc));
+    const int code = run(std::vector<std::string>(argv + 1, argv + argc), argv);
     if (std::fflush(stdout) != 0) return report(ExitCode::system, "cannot write to standard output");
     return code;
   } catch (const Error& error) {
