@@ -1,7 +1,12 @@
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <memory>
+#include <vector>
 
+#include "base/error.h"
 #include "io/file.h"
 
 namespace satformer {
@@ -89,9 +94,15 @@ std::string Sha256::hex() {
 }
 
 std::string sha256_file(const std::string& path) {
-  const MappedFile file(path);
+  // Read in blocks: a mapping of a whole checkpoint would count as this process's memory.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) fail_errno("open", path, errno);
+  std::vector<std::byte> block(std::size_t{1} << 20);
   Sha256 hash;
-  hash.update(file.bytes());
+  while (const std::size_t size = std::fread(block.data(), 1, block.size(), file.get())) {
+    hash.update(std::span<const std::byte>(block.data(), size));
+  }
+  if (std::ferror(file.get())) fail_errno("read", path, errno);
   return hash.hex();
 }
 

@@ -108,7 +108,7 @@ class TrainCase(unittest.TestCase):
 
     def start(self, config, *arguments, **options):
         command = [SATFORMER, "train", "--config", config, *arguments]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", **options)
 
     def train(self, config, *arguments, code=0, **options):
         process = self.start(config, *arguments, **options)
