@@ -50,7 +50,9 @@ int run_generate(std::span<const std::string> arguments) {
   if (generate_options.max_new_tokens < 1) {
     fail(ExitCode::usage, "--max-new-tokens ", generate_options.max_new_tokens, " must be at least 1");
   }
-  if (samples < 1) fail(ExitCode::usage, "--num-samples ", samples, " must be at least 1");
+  if (samples < 1 || samples > 4096) {
+    fail(ExitCode::usage, "--num-samples ", samples, " must be at least 1 and at most 4096");
+  }
   if (seed < -1) fail(ExitCode::usage, "--seed ", seed, " must be at least 0, or -1 for a new one each time");
   check_sampling(generate_options.sampling);
   if (seed == -1) {
