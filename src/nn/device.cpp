@@ -47,6 +47,11 @@ at::Device parse_device(const std::string& name) {
 }
 
 void set_num_threads(int threads) {
+  constexpr int most = 1024;
+  if (threads < 0 || threads > most) {
+    fail(ExitCode::config, "threads = ", threads, " is out of range: it must be at least 0 (all cores) and at most ",
+         most);
+  }
   if (threads <= 0) {
     const char* environment = std::getenv("OMP_NUM_THREADS");
     threads = environment ? std::atoi(environment) : 0;

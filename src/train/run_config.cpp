@@ -95,7 +95,7 @@ void LoggingSection::visit(FieldVisitor& v) {
 
 void SystemSection::visit(FieldVisitor& v) {
   v.field("seed", &seed, "seed of initialisation and data order", {.min = 0});
-  v.field("threads", &threads, "CPU threads; 0: OMP_NUM_THREADS, else the cores allowed", {.min = 0, .max = 4096});
+  v.field("threads", &threads, "CPU threads; 0: OMP_NUM_THREADS, else the cores allowed", {.min = 0, .max = 1024});
   v.field("device", &device, "cpu, cuda or cuda:N");
   v.field("num_workers", &num_workers, "loader processes", unused);
   v.field("prefetch_factor", &prefetch_factor, "batches a loader process prepares", unused);
