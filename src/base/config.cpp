@@ -88,10 +88,10 @@ void check_bounds(const Field& field, double number, const std::string& origin) 
   const bool high = rules.max && number > *rules.max;
   if (!low && !high) return;
   std::string expected = "must be ";
-  if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", *rules.min);
+  if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", Json(*rules.min).dump());
   if (rules.min && rules.max) expected += " and ";
-  if (rules.max) expected += concat("at most ", *rules.max);
-  fail(ExitCode::config, origin, ": ", field.path, " = ", number, " is out of range: it ", expected);
+  if (rules.max) expected += concat("at most ", Json(*rules.max).dump());
+  fail(ExitCode::config, origin, ": ", field.path, " = ", Json(number).dump(), " is out of range: it ", expected);
 }
 
 std::string environment_name(const std::string& path) {

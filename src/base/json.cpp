@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,8 @@ Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
     const auto colon = what.rfind(": ");
     fail(code, origin, ":", line, ":", column,
          ": not valid JSON: ", colon == std::string::npos ? what : what.substr(colon + 2));
+  } catch (const Json::out_of_range&) {
+    fail(code, origin, ": a number is too large to be represented");
   }
   if (too_deep) fail(code, origin, ": JSON is nested deeper than ", max_depth, " levels");
   if (!duplicate.empty()) fail(code, origin, ": key '", duplicate, "' is given twice");
@@ -49,6 +52,8 @@ Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
 }
 
 Json read_json_file(const std::string& path, ExitCode code) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) fail_errno("read", path, EISDIR);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) fail_errno("open", path, errno ? errno : ENOENT);

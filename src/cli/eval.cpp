@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -30,6 +31,8 @@ int run_eval(std::span<const std::string> arguments) {
   if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
   if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: as trained)");
 
+  std::optional<AtomicFile> output_file;  // opened now, so that a bad path is told before the work
+  if (!output.empty()) output_file.emplace(output);
   const auto shards = std::make_shared<TokenShards>(data_dir, prefix);
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
@@ -61,7 +64,7 @@ int run_eval(std::span<const std::string> arguments) {
               static_cast<long long>(seq_length), static_cast<long long>(result.targets));
   std::printf("loss        %.6f nats per token\n", loss);
   std::printf("perplexity  %.4f\n", std::exp(loss));
-  if (!output.empty()) {
+  if (output_file) {
     Json json;
     json["model"] = loaded.directory;
     json["architecture"] = model.architecture();
@@ -72,7 +75,8 @@ int run_eval(std::span<const std::string> arguments) {
     json["targets"] = result.targets;
     json["loss"] = loss;
     json["perplexity"] = std::exp(loss);
-    write_file_atomic(output, json.dump(2) + "\n");
+    output_file->write(json.dump(2) + "\n");
+    output_file->commit();
   }
   return 0;
 }

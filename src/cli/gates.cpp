@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -12,8 +13,14 @@
 namespace satformer::cli {
 namespace {
 
+void write_json(std::optional<AtomicFile>& file, const Json& json) {
+  if (!file) return;
+  file->write(json.dump(2) + "\n");
+  file->commit();
+}
+
 // ResFormer's two weights of a layer are the same for every token: read, not measured.
-int print_static_weights(const Model& model, const std::string& output) {
+int print_static_weights(const Model& model, std::optional<AtomicFile>& output) {
   const auto value = [&](const std::string& name) { return model.parameters().find(name); };
   const Parameter* scale = value("model.lambda_manager.lambda_scale");
   const at::Tensor lambda1 =
@@ -29,7 +36,7 @@ int print_static_weights(const Model& model, const std::string& output) {
     std::printf("%5lld %28.4f %26.4f\n", static_cast<long long>(layer), l1, l2);
     json["layers"].push_back({{"layer", layer}, {"lambda1", l1}, {"lambda2", l2}});
   }
-  if (!output.empty()) write_file_atomic(output, json.dump(2) + "\n");
+  write_json(output, json);
   return 0;
 }
 
@@ -85,6 +92,8 @@ int run_gates(std::span<const std::string> arguments) {
   if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
   if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: as trained)");
 
+  std::optional<AtomicFile> output_file;  // opened now, so that a bad path is told before the work
+  if (!output.empty()) output_file.emplace(output);
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
   const std::string path = model.config().effective_value_path();
@@ -92,7 +101,7 @@ int run_gates(std::span<const std::string> arguments) {
     fail(ExitCode::config, "'", loaded.directory, "' (", model.architecture(),
          ") has no gates: its layers use their own values only");
   }
-  if (path == "resformer") return print_static_weights(model, output);
+  if (path == "resformer") return print_static_weights(model, output_file);
   if (data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
   const auto shards = std::make_shared<TokenShards>(data_dir, prefix);
   shards->check_ids(model.config().vocab_size);
@@ -111,7 +120,7 @@ int run_gates(std::span<const std::string> arguments) {
   window_loss(model, windows, loss_options);
   if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
   print_gates(statistics);
-  if (!output.empty()) write_file_atomic(output, gates_json(statistics, model).dump(2) + "\n");
+  write_json(output_file, gates_json(statistics, model));
   return 0;
 }
 

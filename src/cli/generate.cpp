@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -80,11 +81,11 @@ int run_generate(std::span<const std::string> arguments) {
   const bool stream = rows.size() == 1 && !no_stream;
   StreamDecoder decoder(*tokenizer);
   if (stream) {
-    std::fputs(texts[0].c_str(), stdout);
     // The prompt's ids come first, so that the first new piece joins them as it would in running text.
     for (const std::int64_t id : rows[0]) decoder.push(static_cast<std::int32_t>(id));
-    flush();
-    generate_options.on_token = [&](std::size_t, std::int64_t id) {
+    // The prompt is printed with the first token: nothing comes before an error.
+    generate_options.on_token = [&, first = true](std::size_t, std::int64_t id) mutable {
+      if (std::exchange(first, false)) std::fwrite(texts[0].data(), 1, texts[0].size(), stdout);
       const std::string piece = decoder.push(static_cast<std::int32_t>(id));
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       flush();
@@ -93,6 +94,7 @@ int run_generate(std::span<const std::string> arguments) {
   }
   const auto results = generate(*loaded.model, rows, generate_options);
   if (stream) {
+    if (results[0].empty()) std::fwrite(texts[0].data(), 1, texts[0].size(), stdout);
     std::printf("%s\n", decoder.finish().c_str());
     return 0;
   }

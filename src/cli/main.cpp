@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -66,6 +67,9 @@ int report(ExitCode code, const char* message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file-size limit or a closed pipe then shows as a failed write, which is reported.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const int code = run(std::vector<std::string>(argv + 1, argv + argc), argv);
     if (std::fflush(stdout) != 0) return report(ExitCode::system, "cannot write to standard output");
@@ -76,9 +80,11 @@ int main(int argc, char** argv) {
     return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
   } catch (const std::exception& error) {
     const std::string what = error.what();
-    if (what.find("not enough memory") != std::string::npos || what.find("out of memory") != std::string::npos) {
-      return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
+    for (const char* text : {"not enough memory", "out of memory", "allocate memory"}) {
+      if (what.find(text) != std::string::npos) {
+        return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
+      }
     }
-    return report(ExitCode::internal, error.what());
+    return report(ExitCode::internal, what.substr(0, what.find('\n')).c_str());  // libtorch appends its stack
   }
 }

@@ -103,7 +103,8 @@ bool Options::parse(std::span<const std::string> arguments) {
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::string& argument = rest[i];
     const std::string key = argument.substr(0, argument.find('='));
-    if (argument.rfind("--", 0) != 0 || key.find('.') == std::string::npos) {
+    const bool short_name = argument.find('=') != std::string::npos;  // --batch_size=2: the config knows the section
+    if (argument.rfind("--", 0) != 0 || (key.find('.') == std::string::npos && !short_name)) {
       refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
     }
     if (argument.find('=') != std::string::npos) {

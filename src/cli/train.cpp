@@ -19,7 +19,8 @@ namespace {
 
 struct TrainArguments {
   std::string config, resume, device, dtype, window_log;
-  std::int64_t seed = -1, threads = -1, max_steps = 0;
+  std::string seed, threads;
+  std::int64_t max_steps = 0;
   double peak_tflops = 0;
   bool dry_run = false, overwrite = false, show_config = false;
 };
@@ -31,8 +32,8 @@ ConfigSources sources_of(const TrainArguments& arguments, const std::vector<std:
   sources.overrides = overrides;
   if (!arguments.device.empty()) sources.overrides.push_back("system.device=" + arguments.device);
   if (!arguments.dtype.empty()) sources.overrides.push_back("training.dtype=" + arguments.dtype);
-  if (arguments.seed >= 0) sources.overrides.push_back(concat("system.seed=", arguments.seed));
-  if (arguments.threads >= 0) sources.overrides.push_back(concat("system.threads=", arguments.threads));
+  if (!arguments.seed.empty()) sources.overrides.push_back("system.seed=" + arguments.seed);
+  if (!arguments.threads.empty()) sources.overrides.push_back("system.threads=" + arguments.threads);
   return sources;
 }
 

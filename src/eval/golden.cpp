@@ -52,6 +52,27 @@ double max_difference(const at::Tensor& a, const at::Tensor& b, const std::strin
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
+void check_inputs(const Case& c) {
+  const std::string& path = c.file->path();
+  const std::int64_t V = c.model->config().vocab_size;
+  const at::Tensor ids = c.need("input_ids"), labels = c.need("labels");
+  const auto check = [&](bool ok, const char* tensor, const char* expected) {
+    if (!ok) fail(ExitCode::data, path, ": tensor '", tensor, "' must be ", expected);
+  };
+  check(ids.dim() == 2 && ids.numel() > 0 && ids.scalar_type() == at::kLong, "input_ids", "an I64 matrix [B, T]");
+  check(ids.ge(0).logical_and(ids.lt(V)).all().item<bool>(), "input_ids", "inside the vocabulary");
+  check(labels.sizes() == ids.sizes() && labels.scalar_type() == at::kLong, "labels", "I64 of input_ids' shape");
+  check(labels.eq(-100).logical_or(labels.ge(0).logical_and(labels.lt(V))).all().item<bool>(), "labels",
+        "inside the vocabulary or -100");
+  check(c.need("loss").numel() == 1, "loss", "one number");
+  if (c.file->find("attention_mask")) {
+    check(c.need("attention_mask").sizes() == ids.sizes(), "attention_mask", "of input_ids' shape");
+  }
+  if (c.steps == 0) return;
+  check(c.need("traj.loss").numel() == c.steps, "traj.loss", "one number per step");
+  check(c.need("traj.grad_norm").numel() == c.steps, "traj.grad_norm", "one number per step");
+}
+
 Case load_case(const std::string& json_path, at::Device device) {
   const Json json = read_json_file(json_path, ExitCode::data);
   const auto need = [&](const char* key) {
@@ -86,12 +107,14 @@ Case load_case(const std::string& json_path, at::Device device) {
       fail(ExitCode::data, c.file->path(), ": ", view.name, " belongs to no parameter of this ", architecture.name);
     }
   }
+  check_inputs(c);
   c.ids = c.need("input_ids");
   const at::Tensor labels = c.need("labels");
   c.targets = at::full(labels.sizes(), -100, labels.options());
   c.targets.narrow(1, 0, labels.size(1) - 1).copy_(labels.narrow(1, 1, labels.size(1) - 1));
   c.scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, c.targets.ne(-100).sum().item<std::int64_t>()));
   if (c.file->find("attention_mask")) c.mask = c.need("attention_mask");
+  if (c.steps < 0 || c.steps > 100000) fail(ExitCode::data, json_path, ": steps = ", c.steps, " is out of range");
   return c;
 }
 

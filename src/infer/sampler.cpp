@@ -21,6 +21,9 @@ void check_sampling(const SamplingOptions& o) {
 
 std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& options, std::uint64_t row,
                           std::uint64_t position) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float l) { return std::isfinite(l); })) {
+    fail(ExitCode::non_finite, "the model's logits are not finite");
+  }
   const auto greedy = std::max_element(logits.begin(), logits.end()) - logits.begin();
   if (options.temperature == 0) return greedy;
   std::vector<std::int64_t> order(logits.size());

@@ -98,14 +98,23 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  // A symbolic link stays one: what it names is replaced.
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path_, error);
+  if (!error && std::filesystem::is_symlink(path_, error)) path_ = target.string();
+  struct stat status {};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail_errno("write", path_, EISDIR);
+  in_place_ = exists && !S_ISREG(status.st_mode);  // a device or a pipe
+  temporary_ = in_place_ ? path_ : path_ + ".tmp";
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_errno("create", temporary_, errno);
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty() && !in_place_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -117,12 +126,13 @@ void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(te
 
 void AtomicFile::close_synced() {
   if (descriptor_ < 0) return;
-  if (::fsync(descriptor_) != 0) fail_errno("sync", temporary_, errno);
+  if (!in_place_ && ::fsync(descriptor_) != 0) fail_errno("sync", temporary_, errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_errno("close", temporary_, errno);
 }
 
 void AtomicFile::commit() {
   close_synced();
+  if (in_place_) return;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno("rename to its final name", temporary_, errno);
   temporary_.clear();
   sync_directory(parent_directory(path_));

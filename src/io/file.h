@@ -48,6 +48,7 @@ class AtomicFile {
  private:
   std::string path_, temporary_;
   int descriptor_ = -1;
+  bool in_place_ = false;  // no rename
   std::uint64_t written_ = 0;
 };
 

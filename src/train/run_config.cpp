@@ -126,6 +126,8 @@ std::string RunConfig::pretrained() const {
 }
 
 void RunConfig::validate() const {
+  if (checkpointing.checkpoint_dir.empty()) fail(ExitCode::config, "checkpointing.checkpoint_dir must not be empty");
+  if (data.data_dir.empty()) fail(ExitCode::config, "data.data_dir must not be empty");
   model.config.validate();
   if (model.from_pretrained && pretrained().empty()) {
     fail(ExitCode::config,

@@ -10,7 +10,7 @@ namespace {
 
 // A signal handler can reach nothing but static storage.
 volatile sig_atomic_t stop_signal = 0;
-struct sigaction before_interrupt, before_terminate, before_size;
+struct sigaction before_interrupt, before_terminate, before_hangup, before_size;
 
 void on_signal(int number) {
   if (stop_signal != 0) _exit(128 + number);
@@ -29,6 +29,8 @@ StopSignals::StopSignals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &before_interrupt);
   sigaction(SIGTERM, &action, &before_terminate);
+  sigaction(SIGHUP, nullptr, &before_hangup);
+  if (before_hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, &before_size);
 }
@@ -36,6 +38,7 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   sigaction(SIGINT, &before_interrupt, nullptr);
   sigaction(SIGTERM, &before_terminate, nullptr);
+  sigaction(SIGHUP, &before_hangup, nullptr);
   sigaction(SIGXFSZ, &before_size, nullptr);
 }
 
