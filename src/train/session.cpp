@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/model_io.h"
@@ -15,9 +16,16 @@ namespace satformer {
 namespace fs = std::filesystem;
 namespace {
 
-struct RunData {
-  std::shared_ptr<const TokenWindows> train, validation;
-};
+// A run may ask for more threads than there are cores, to repeat another machine's sums, but not for so many that the
+// machine stalls.
+void check_threads(std::int64_t threads) {
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const std::int64_t most = std::max<std::int64_t>(64, 4 * cores);
+  if (threads > most) {
+    fail(ExitCode::config, "system.threads = ", threads, " is more than ", most, ", the most for the ", cores,
+         " cores that this process may use");
+  }
+}
 
 std::shared_ptr<const TokenWindows> open_windows(const RunConfig& config, const std::string& prefix,
                                                  const Tokenizer* tokenizer, bool check_ids) {
@@ -129,6 +137,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   const auto note = [&](const std::string& text) {
     if (request.note) request.note(text);
   };
+  check_threads(config.system.threads);
   set_num_threads(static_cast<int>(config.system.threads));
   const at::Device device = parse_device(config.system.device);
 

@@ -278,6 +278,7 @@ class Faults(TrainCase):
             (3, ["--data.seq_length=256"], "128"),
             (3, ["--model.config_overrides.num_heads=5"], "5"),
             (3, ["--device", "gpu"], "cpu"),
+            (3, ["--threads", "4096"], "4096"),
             (4, ["--data.train_prefix=none"], "none"),
             (6, ["--data.data_dir=" + self.folder + "/nowhere"], "nowhere"),
             (4, ["--model.config_overrides.vocab_size=40"], "train_00000.bin"),
