@@ -82,16 +82,23 @@ bool assign(T& out, const Json& json) {
   return true;
 }
 
+std::string plain(double number) {
+  std::ostringstream out;
+  out.precision(12);  // whole numbers in full
+  out << number;
+  return out.str();
+}
+
 void check_bounds(const Field& field, double number, const std::string& origin) {
   const FieldRules& rules = field.rules;
   const bool low = rules.min && (rules.open_min ? number <= *rules.min : number < *rules.min);
   const bool high = rules.max && number > *rules.max;
   if (!low && !high) return;
   std::string expected = "must be ";
-  if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", Json(*rules.min).dump());
+  if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", plain(*rules.min));
   if (rules.min && rules.max) expected += " and ";
-  if (rules.max) expected += concat("at most ", Json(*rules.max).dump());
-  fail(ExitCode::config, origin, ": ", field.path, " = ", Json(number).dump(), " is out of range: it ", expected);
+  if (rules.max) expected += concat("at most ", plain(*rules.max));
+  fail(ExitCode::config, origin, ": ", field.path, " = ", plain(number), " is out of range: it ", expected);
 }
 
 std::string environment_name(const std::string& path) {
