@@ -1,12 +1,13 @@
-// Ctrl-C, SIGTERM and a lost terminal (SIGHUP) during long work: the first asks to stop and save, a second one ends the process at once.
+// Ctrl-C, SIGTERM and a lost terminal (SIGHUP) during long work: the first asks to stop and save, a second one ends
+// the process at once.
 #pragma once
 
 #include "base/error.h"
 
 namespace satformer {
 
-// Handles SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP while it lives; at most one at a time. Also ignores SIGXFSZ, so that a file-size limit
-// is an error of the write that met it.
+// Handles SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP while it lives; at most one at a time. Also
+// ignores SIGXFSZ, so that a file-size limit is an error of the write that met it.
 class StopSignals {
  public:
   StopSignals();
