@@ -99,10 +99,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  // A symbolic link stays one: what it names is replaced.
+  // A symbolic link stays one: what it names is replaced, or made if it does not exist yet.
+  constexpr int most_links = 40;
   std::error_code error;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path_, error);
-  if (!error && std::filesystem::is_symlink(path_, error)) path_ = target.string();
+  for (int i = 0; i < most_links && std::filesystem::is_symlink(path_, error); ++i) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path_, error);
+    if (error) fail_errno("read the link", path_, error.value());
+    path_ = (std::filesystem::path(path_).parent_path() / target).string();  // an absolute target replaces the rest
+  }
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail_errno("write", path_, EISDIR);

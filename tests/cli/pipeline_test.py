@@ -173,6 +173,33 @@ class Pipeline(unittest.TestCase):
             process = subprocess.run([SATFORMER, "info", model], stdout=full, stderr=subprocess.PIPE)
             self.assertEqual(process.returncode, 6)
 
+    def test_outputs_keep_links_and_pipes(self):
+        link, target = os.path.join(self.folder, "link.json"), os.path.join(self.folder, "target.json")
+        os.symlink(target, link)
+        run("gates", "--model", self.run_of("ResFormer"), "-o", link)
+        self.assertTrue(os.path.islink(link))
+        with open(target) as f:
+            json.load(f)
+        run("gates", "--model", self.run_of("ResFormer"), "-o", os.path.join(self.folder, "no", "where"), code=6)
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        run("gates", "--model", self.run_of("ResFormer"), "-o", pipe)
+        self.assertIn("lambda1", reader.communicate(timeout=60)[0].decode())
+
+    def test_config_mistakes_of_the_command_line(self):
+        path = os.path.join(self.folder, "SATFormerForCausalLM.json")
+        shown = run("train", "--config", path, "--show-config", "--batch_size=2")[0]
+        self.assertIn("training.batch_size = 2 ", shown)
+        run("train", "--config", path, "--dry-run", "--seed=-3", code=3)
+        run("train", "--config", path, "--dry-run", "--checkpointing.checkpoint_dir=", code=3)
+        run("train", "--config", self.folder, "--dry-run", code=6)
+        run("eval", "--model", self.run_of("SATFormer"), "--data-dir", self.data, "--threads", "100000", code=3)
+        huge = os.path.join(self.folder, "huge.json")
+        with open(huge, "w") as f:
+            f.write('{"training": {"learning_rate": 1e999}}')
+        self.assertIn("huge.json", run("train", "--config", huge, "--dry-run", code=3)[1])
+
     def test_a_cut_or_foreign_model_is_refused(self):
         source = os.path.join(self.run_of("SATFormer"), "final")
         broken = os.path.join(self.folder, "broken")
