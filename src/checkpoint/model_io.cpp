@@ -20,12 +20,6 @@ namespace fs = std::filesystem;
 const char* const model_file = "model.safetensors";
 const char* const config_file = "config.json";
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 }  // namespace
 
 Json model_config_json(const Model& model) {

@@ -41,4 +41,10 @@ TensorView view_of_tensor(const std::string& name, const at::Tensor& tensor) {
   fail(ExitCode::internal, "tensor '", name, "' has a type that cannot be written");
 }
 
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
 }  // namespace satformer

@@ -43,12 +43,6 @@ void write_optimizer(const std::string& path, const std::vector<NamedTensor>& te
   write_safetensors(path, std::move(views));
 }
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += concat(i ? ", " : "", shape[i]);
-  return text + "]";
-}
-
 Json read_state_json(const std::string& path) {
   const std::string file = path + "/" + state_file;
   if (!fs::exists(file)) {

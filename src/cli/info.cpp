@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "checkpoint/model_io.h"
+#include "checkpoint/tensor_io.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "io/file.h"
@@ -45,12 +46,6 @@ Described describe(const std::string& path) {
   d.bfloat16 = config.training.dtype == "bfloat16";
   d.recompute = config.training.gradient_checkpointing;
   return d;
-}
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 void print_info(const Described& d, bool tensors) {
