@@ -4,14 +4,16 @@
 #   JOBS=N           parallel compilations (default: one per core)
 #   CMAKE_ARGS=...   further arguments of the configuration, e.g. -DSATFORMER_BENCH=OFF
 #   TEXT=PATH        make demo: train on this text instead of the dictionary
+#   ARCHITECTURES=...  make demo: these instead of "satformer transformer", or all
 #   PREFIX=DIR       make install: where to (default /usr/local)
 TORCH ?=
 DEPS_DIR ?= $(CURDIR)/.deps
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
 TEXT ?=
+ARCHITECTURES ?=
 PREFIX ?= /usr/local
-export TORCH DEPS_DIR CMAKE_ARGS TEXT
+export TORCH DEPS_DIR CMAKE_ARGS TEXT ARCHITECTURES
 
 BUILD := build/release
 

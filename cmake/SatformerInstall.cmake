@@ -19,7 +19,7 @@ if(TARGET satformer)
   install(TARGETS satformer RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/src/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/satformer"
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "test_*.h" EXCLUDE)
 install(FILES $<TARGET_FILE:sentencepiece-static> $<TARGET_FILE:sentencepiece_train-static>
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/satformer")
 

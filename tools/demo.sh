@@ -2,6 +2,7 @@
 # A SATFormer and a Transformer learn from real English text under the same budget: same tokens, order, batch and rate.
 # Text: Debian's dict-gcide (Webster's dictionary of 1913 and its successors), or TEXT=PATH: whatever
 # `satformer prepare` reads, text or JSON lines, plain or gzip, a file, a folder or a glob.
+# ARCHITECTURES="satformer muddformer" or ARCHITECTURES=all trains others.
 #
 # Everything lies under demo/ (demo/NAME/ with TEXT). What is there is not made again: an interrupted training goes on
 # where it stopped. After a finished demo the next one trains anew and keeps the finished runs as previous-runs.
@@ -11,6 +12,8 @@ satformer=${SATFORMER:-build/release/satformer}
 text=${TEXT:-}
 vocabulary=4096
 prompt=${PROMPT:-Light}
+architectures=${ARCHITECTURES:-satformer transformer}
+[ "$architectures" != all ] || architectures="satformer transformer resformer denseformer muddformer hyperconnections"
 
 bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
@@ -18,6 +21,10 @@ say() { printf '\n%sdemo: %s%s\n' "$bold" "$*" "$plain"; }
 die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 
 [ -x "$satformer" ] || die "$satformer is not built: run 'make build'"
+for architecture in $architectures; do
+  [ -e "configs/$architecture/tiny.json" ] ||
+    die "ARCHITECTURES names '$architecture', which is none of: $(cd configs && ls -d */ | tr -d / | tr '\n' ' ')"
+done
 demo=demo
 if [ -n "$text" ]; then
   name=$(basename "$text")
@@ -94,15 +101,18 @@ train() {  # ARCHITECTURE
 summary() {
   local results=$demo/results
   mkdir -p "$results"
-  for architecture in satformer transformer; do
+  for architecture in $architectures; do
     "$satformer" eval --model "$runs/$architecture" --data-dir "$data" --output "$results/$architecture-eval.json" \
       >/dev/null
     "$satformer" generate --model "$runs/$architecture" --prompt "$prompt" --max-new-tokens 60 --temperature 0.7 \
       --seed 1 --no-stream >"$results/$architecture-sample.txt"
   done
-  "$satformer" gates --model "$runs/satformer" --data-dir "$data" --output "$results/satformer-gates.json" >/dev/null
-  say "the same tokens, order, batch and rate for both"
-  python3 tools/demo_summary.py "$demo" | tee "$results/summary.txt"
+  case " $architectures " in *" satformer "*)
+    "$satformer" gates --model "$runs/satformer" --data-dir "$data" --output "$results/satformer-gates.json" >/dev/null ;;
+  esac
+  say "the same tokens, order, batch and rate for all"
+  # shellcheck disable=SC2086
+  python3 tools/demo_summary.py "$demo" $architectures | tee "$results/summary.txt"
 }
 
 prepare
@@ -112,8 +122,7 @@ if [ -e "$runs/finished" ]; then
   say "the finished runs of the last demo are kept in $demo/previous-runs"
 fi
 start=$SECONDS
-train satformer
-train transformer
+for architecture in $architectures; do train "$architecture"; done
 trained=$SECONDS
 summary
 touch "$runs/finished"

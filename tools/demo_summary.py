@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Prints one screen about the demo's runs, from what `satformer eval`, `gates` and `generate` wrote into a folder."""
+"""Prints one screen about the demo's runs, from what `satformer eval`, `gates` and `generate` wrote into a folder.
+
+Usage: demo_summary.py FOLDER ARCHITECTURE..."""
 
 import json
 import pathlib
@@ -10,24 +12,26 @@ BAR = 24
 
 
 def read_metrics(run):
-    """Steps, tokens a second (median) of a run's metrics.jsonl."""
+    """Steps, tokens a second (median), first and last training loss of a run's metrics.jsonl."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     rates = sorted(line["perf/tokens_per_sec"] for line in lines if "perf/tokens_per_sec" in line)
-    return max(line["progress/step"] for line in lines), rates[len(rates) // 2] if rates else float("nan")
+    losses = [line["train/loss"] for line in lines if "train/loss" in line]
+    rate = rates[len(rates) // 2] if rates else float("nan")
+    return max(line["progress/step"] for line in lines), rate, losses[0], losses[-1]
 
 
 def table(demo, names):
-    rows = {label: [] for label in ("steps", "tokens a second", "validation loss", "perplexity")}
+    labels = ("steps", "tokens a second", "training loss", "  at the end", "validation loss", "perplexity")
+    rows = {label: [] for label in labels}
     for name in names:
-        steps, rate = read_metrics(demo / "runs" / name)
+        steps, rate, first, last = read_metrics(demo / "runs" / name)
         result = json.loads((demo / "results" / f"{name}-eval.json").read_text(encoding="utf-8"))
-        for label, text in zip(
-            rows, (f"{steps}", f"{rate:,.0f}", f"{result['loss']:.4f}", f"{result['perplexity']:.2f}")
-        ):
+        texts = (f"{steps}", f"{rate:,.0f}", f"{first:.4f}", f"{last:.4f}", f"{result['loss']:.4f}", f"{result['perplexity']:.2f}")
+        for label, text in zip(labels, texts):
             rows[label].append(text)
-    print("                 " + "".join(f"{name:>14}" for name in names))
+    print("                 " + "".join(f"{name:>17}" for name in names))
     for label, texts in rows.items():
-        print(f"{label:<17}" + "".join(f"{text:>14}" for text in texts))
+        print(f"{label:<17}" + "".join(f"{text:>17}" for text in texts))
 
 
 def gates(demo):
@@ -42,10 +46,11 @@ def gates(demo):
 
 def main():
     demo = pathlib.Path(sys.argv[1])
-    names = ["satformer", "transformer"]
+    names = sys.argv[2:]
     table(demo, names)
-    print()
-    gates(demo)
+    if "satformer" in names:
+        print()
+        gates(demo)
     for name in names:
         text = (demo / "results" / f"{name}-sample.txt").read_text(encoding="utf-8", errors="replace").strip()
         print(f"\nthe {name} goes on:")

@@ -92,12 +92,12 @@ std::string plain(double number) {
 void check_bounds(const Field& field, double number, const std::string& origin) {
   const FieldRules& rules = field.rules;
   const bool low = rules.min && (rules.open_min ? number <= *rules.min : number < *rules.min);
-  const bool high = rules.max && number > *rules.max;
+  const bool high = rules.max && (rules.open_max ? number >= *rules.max : number > *rules.max);
   if (!low && !high) return;
   std::string expected = "must be ";
   if (rules.min) expected += concat(rules.open_min ? "greater than " : "at least ", plain(*rules.min));
   if (rules.min && rules.max) expected += " and ";
-  if (rules.max) expected += concat("at most ", plain(*rules.max));
+  if (rules.max) expected += concat(rules.open_max ? "less than " : "at most ", plain(*rules.max));
   fail(ExitCode::config, origin, ": ", field.path, " = ", plain(number), " is out of range: it ", expected);
 }
 
@@ -234,6 +234,15 @@ void ConfigBinding::apply_json(const Json& json, const std::string& origin, cons
   }
 }
 
+// Whether an environment variable begins like a field's: SATFORMER_ and a section, even if one underscore follows.
+bool ConfigBinding::names_section(const std::string& variable) const {
+  if (variable.find("__") != std::string::npos) return true;
+  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& field) {
+    const auto dot = field.path.find('.');
+    return dot != std::string::npos && variable.starts_with(environment_name(field.path.substr(0, dot)) + "_");
+  });
+}
+
 void ConfigBinding::apply_environment(const std::vector<std::string>& environment) {
   std::map<std::string, const Field*> by_name;
   std::vector<std::string> names;
@@ -245,7 +254,7 @@ void ConfigBinding::apply_environment(const std::vector<std::string>& environmen
     const auto equals = entry.find('=');
     if (equals == std::string::npos || entry.rfind("SATFORMER_", 0) != 0) continue;
     const std::string name = entry.substr(0, equals);
-    if (name.find("__") == std::string::npos) continue;  // SATFORMER_CPU_ISA and the like are not config fields
+    if (!names_section(name)) continue;  // SATFORMER_CPU_ISA and the like are not config fields
     const auto it = by_name.find(name);
     if (it == by_name.end()) {
       fail(ExitCode::config, "environment: ", name, " names no configuration field.", did_you_mean(name, names));

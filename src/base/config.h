@@ -23,7 +23,7 @@ using FieldPointer = std::variant<bool*, std::int64_t*, double*, std::string*, s
 struct FieldRules {
   std::optional<double> min = {};
   std::optional<double> max = {};
-  bool open_min = false;
+  bool open_min = false, open_max = false;
   std::vector<std::string> choices = {};
   bool unused = false;  // accepted for compatibility, has no effect here, listed as such
 };
@@ -86,11 +86,13 @@ class ConfigBinding {
   std::string describe() const;
   std::string show() const;
 
+  const Field* find(const std::string& path) const;         // null if there is none
+
  private:
-  const Field* find(const std::string& path) const;
   void set(const Field& field, const Json& value, const std::string& origin);
   std::vector<std::string> paths() const;
   std::string suggest(const std::string& path) const;
+  bool names_section(const std::string& variable) const;
 
   std::vector<Field> fields_;
   std::map<std::string, std::string> origins_;

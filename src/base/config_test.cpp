@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/test_error.h"
+
 namespace satformer {
 namespace {
 
@@ -38,16 +40,7 @@ struct Settings {
   }
 };
 
-std::string error_of(const auto& action, ExitCode code = ExitCode::config) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string error_of(const auto& action, ExitCode code = ExitCode::config) { return error_text(action, code); }
 
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << "\n  lacks " << part;
@@ -97,6 +90,8 @@ TEST(ConfigBinding, UnknownKeysNameTheNearest) {
                   "Did you mean 'optimizer.rate'?");
   expect_contains(error_of([&] { binding.apply_override("--optimiser.rate=1"); }), "Did you mean 'optimizer.rate'?");
   expect_contains(error_of([&] { binding.apply_environment({"SATFORMER_OPTIMIZER__RAET=1"}); }),
+                  "Did you mean 'SATFORMER_OPTIMIZER__RATE'?");
+  expect_contains(error_of([&] { binding.apply_environment({"SATFORMER_OPTIMIZER_RATE=1"}); }),
                   "Did you mean 'SATFORMER_OPTIMIZER__RATE'?");
 }
 

@@ -19,7 +19,8 @@ char fold(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-// Damerau-Levenshtein distance (adjacent transpositions count once), ignoring case and '-' against '_'.
+}  // namespace
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   std::iota(previous.begin(), previous.end(), std::size_t{0});
@@ -37,8 +38,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return previous[b.size()];
 }
-
-}  // namespace
 
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates) {
   std::optional<std::string> best;

@@ -1,6 +1,7 @@
 // Errors that reach the user: one sentence (what, where, what was expected) and the exit code of the process.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -50,6 +51,9 @@ template <class... Args>
 
 // Throws Error(system) with the file, what was being done, and errno's text.
 [[noreturn]] void fail_errno(std::string_view action, std::string_view path, int error_number);
+
+// Damerau-Levenshtein distance (adjacent transpositions count once), ignoring case and '-' against '_'.
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // The candidate with the smallest edit distance to `name`, if it is near enough to be a likely misspelling.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> candidates);

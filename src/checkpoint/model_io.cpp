@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/run_folder.h"
 #include "checkpoint/tensor_io.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -99,22 +100,19 @@ std::string resolve_model_directory(const std::string& path) {
     return fs::exists(p / model_file) && fs::exists(p / config_file);
   };
   if (holds_model(path)) return path;
-  if (holds_model(fs::path(path) / "final")) return (fs::path(path) / "final").string();
-  const fs::path checkpoints = fs::path(path) / "checkpoints";
-  std::vector<std::string> steps;
-  if (fs::is_directory(checkpoints, error)) {
-    for (const auto& entry : fs::directory_iterator(checkpoints)) {
-      const std::string name = entry.path().filename().string();
-      if (name.rfind("step-", 0) == 0 && name.find(".tmp") == std::string::npos && holds_model(entry.path())) {
-        steps.push_back(entry.path().string());
-      }
-    }
+  const RunFolder folder(path);
+  std::vector<RunFolder::Entry> steps = folder.checkpoints();
+  std::erase_if(steps, [&](const RunFolder::Entry& entry) { return !holds_model(entry.path); });
+  if (holds_model(folder.final_path())) {
+    // A run that was extended has checkpoints beyond the end of its first part.
+    const std::int64_t end = folder.final_step();
+    if (steps.empty() || end < 0 || steps.back().step <= end) return folder.final_path();
   }
   if (steps.empty()) {
     fail(ExitCode::checkpoint, "no model in '", path, "': expected ", config_file, " and ", model_file,
          " there, in final/ or in checkpoints/step-*/");
   }
-  return *std::max_element(steps.begin(), steps.end());
+  return steps.back().path;
 }
 
 Json read_model_config(const std::string& path) {
@@ -127,21 +125,32 @@ LoadedModel describe_model(const std::string& path, at::Device device) {
   Json json = read_json_file(origin, ExitCode::checkpoint);
   if (!json.is_object()) fail(ExitCode::checkpoint, origin, ": not a JSON object");
   std::string name;
+  const bool has_type = json.contains("model_type") && json["model_type"].is_string();
   if (json.contains("architectures") && json["architectures"].is_array() && !json["architectures"].empty() &&
       json["architectures"][0].is_string()) {
     name = json["architectures"][0].get<std::string>();
-  } else if (json.contains("model_type") && json["model_type"].is_string()) {
+  } else if (has_type) {
     name = json["model_type"].get<std::string>();
   } else {
     fail(ExitCode::checkpoint, origin, ": neither 'architectures' nor 'model_type' names the architecture");
   }
   const Architecture& architecture = architecture_by_name(name);
-  // Hugging Face files carry many keys that say nothing about the shape; only ours are read.
+  if (has_type && json["model_type"] != architecture.model_type) {
+    fail(ExitCode::checkpoint, origin, ": 'architectures' names ", architecture.class_name, ", but 'model_type' is '",
+         json["model_type"].get<std::string>(), "' where it should be '", architecture.model_type, "'");
+  }
+  // Hugging Face files carry many keys that say nothing about the shape; only ours are read, and what is one letter
+  // away from ours is refused.
   ModelConfig config = default_model_config(architecture);
   ConfigBinding binding(config);
   Json known = Json::object();
-  for (const Field& field : binding.fields()) {
-    if (json.contains(field.path)) known[field.path] = json[field.path];
+  for (const auto& [key, value] : json.items()) {
+    for (const Field& field : binding.fields()) {
+      if (field.path == key) known[key] = value;
+      if (field.path != key && !binding.find(key) && edit_distance(field.path, key) == 1) {
+        fail(ExitCode::checkpoint, origin, ": unknown key '", key, "'. Did you mean '", field.path, "'?");
+      }
+    }
   }
   binding.apply_json(known, origin);
   return {make_model(architecture, config, device), directory};

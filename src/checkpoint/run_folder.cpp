@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "io/file.h"
 
 namespace satformer {
@@ -50,6 +52,14 @@ std::string RunFolder::checkpoint_path(std::int64_t step) const {
   char name[40];
   std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
   return path_ + "/checkpoints/" + name;
+}
+
+std::int64_t RunFolder::final_step() const {
+  const std::string path = final_path() + "/" + final_record;
+  if (!fs::exists(path)) return -1;
+  const Json json = read_json_file(path, ExitCode::checkpoint);
+  const auto step = json.is_object() ? json.find("step") : json.end();
+  return step != json.end() && step->is_number_integer() ? step->get<std::int64_t>() : -1;
 }
 
 void RunFolder::create() const {

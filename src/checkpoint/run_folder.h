@@ -19,6 +19,9 @@ class RunFolder {
   std::string config_path() const { return path_ + "/config.json"; }
   std::string samples_path() const { return path_ + "/samples.jsonl"; }
   std::string final_path() const { return path_ + "/final"; }
+  // The step whose model final/ holds, from the file beside it; -1 if it is not known.
+  std::int64_t final_step() const;
+  static constexpr const char* final_record = "training.json";  // {"step": N, ...}
   std::string checkpoint_path(std::int64_t step) const;
 
   // Creates the folder and tries a write in it. Error(system) if that fails.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/test_folder.h"
 
 namespace satformer {
 namespace {
@@ -14,17 +15,13 @@ namespace fs = std::filesystem;
 
 class RunFolderTest : public testing::Test {
  protected:
-  RunFolderTest() {
-    std::string name = (fs::temp_directory_path() / "satformer-run-XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~RunFolderTest() override { fs::remove_all(root_); }
   RunFolder folder() const { return RunFolder(root_ + "/run"); }
   static void put(const RunFolder& run, std::int64_t step, const std::string& text) {
     run.replace_folder(run.checkpoint_path(step),
                        [&](const std::string& d) { write_file_atomic(d + "/file", text); });
   }
-  std::string root_;
+  TestFolder test_folder_;
+  std::string root_ = test_folder_.path();
 };
 
 TEST_F(RunFolderTest, ListsCompleteCheckpointsInOrder) {

@@ -22,6 +22,7 @@ struct TrainingState {
   std::int64_t validated_step = 0;  // last step with a validation
   std::int64_t seed = 0;            // the generators are counter-based: seed and position are their whole state
   std::int64_t train_windows = 0;   // windows of an epoch, to recognise other data
+  std::string train_data_sha256;    // TokenShards::verify_contents() of the training data; empty: not recorded
   // Since the last line of metrics.jsonl.
   double loss_sum = 0;
   std::int64_t loss_steps = 0;

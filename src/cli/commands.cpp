@@ -9,6 +9,8 @@ const std::vector<Command>& commands() {
       {"eval", "validation loss and perplexity of a model", run_eval, true},
       {"generate", "continue a prompt", run_generate, true},
       {"gates", "gate statistics of a model, per layer", run_gates, true},
+      {"bench", "speed and memory of the architectures, in pairs", run_bench, true},
+      {"checkpoint", "list, verify, prune and compare checkpoints", run_checkpoint},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
       {"verify", "compare against reference cases", run_verify},
   };

@@ -1,26 +1,24 @@
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
-#include "cli/model_options.h"
-#include "infer/window_loss.h"
-#include "io/file.h"
+#include "cli/window_options.h"
 #include "probe/gate_statistics.h"
 
 namespace satformer::cli {
 namespace {
 
-void write_json(std::optional<AtomicFile>& file, const Json& json) {
+void write_json(const std::unique_ptr<AtomicFile>& file, const Json& json) {
   if (!file) return;
   file->write(json.dump(2) + "\n");
   file->commit();
 }
 
 // ResFormer's two weights of a layer are the same for every token: read, not measured.
-int print_static_weights(const Model& model, std::optional<AtomicFile>& output) {
+int print_static_weights(const Model& model, const std::unique_ptr<AtomicFile>& output) {
   const auto value = [&](const std::string& name) { return model.parameters().find(name); };
   const Parameter* scale = value("model.lambda_manager.lambda_scale");
   const at::Tensor lambda1 =
@@ -74,26 +72,17 @@ Json gates_json(const GateStatistics& statistics, const Model& model) {
 
 int run_gates(std::span<const std::string> arguments) {
   ModelOptions model_options;
-  std::string data_dir, prefix = "val", output;
-  std::int64_t seq_length = 0, batch_size = 8, limit = 64;
+  WindowOptions window_options;
+  window_options.limit = 64;
   Options options("gates",
                   "How much of layer 0's values each later layer takes: mean gate and share of exact zeros per "
                   "layer and KV head, measured on token shards (SATFormer values), or the learned weights "
                   "(ResFormer values).");
   model_options.add_to(options, false);
-  options.add("--data-dir,-d", data_dir, "Folder of token shards (not needed for ResFormer values)")
-      .add("--prefix", prefix, "Shards to read: PREFIX*.bin (default val)")
-      .add("--seq-length", seq_length, "Tokens per window (0: as the model was trained)")
-      .add("--batch-size,-b", batch_size, "Windows at once")
-      .add("--limit", limit, "Windows to read (0: all)")
-      .add("--output,-o", output, "Write the figures as JSON to this file");
+  window_options.add_to(options, false);
   if (!options.parse(arguments)) return 0;
-  if (batch_size < 1) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1");
-  if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
-  if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: as trained)");
 
-  std::optional<AtomicFile> output_file;  // opened now, so that a bad path is told before the work
-  if (!output.empty()) output_file.emplace(output);
+  const std::unique_ptr<AtomicFile> output_file = window_options.check_and_open_output();
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
   const std::string path = model.config().effective_value_path();
@@ -102,21 +91,13 @@ int run_gates(std::span<const std::string> arguments) {
          ") has no gates: its layers use their own values only");
   }
   if (path == "resformer") return print_static_weights(model, output_file);
-  if (data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
-  const auto shards = std::make_shared<TokenShards>(data_dir, prefix);
-  shards->check_ids(model.config().vocab_size);
-  const TokenWindows windows(shards, seq_length ? seq_length : trained_seq_length(loaded));
+  if (window_options.data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
+  const TokenWindows windows = window_options.open(loaded);
 
   GateStatistics statistics;
   ProgressLine progress;
-  WindowLossOptions loss_options;
-  loss_options.batch_size = batch_size;
-  loss_options.max_windows = limit;
+  WindowLossOptions loss_options = window_options.loss_options("gates", false, progress);
   loss_options.observer = &statistics;
-  loss_options.progress = [&](const WindowLoss& r, std::int64_t total) {
-    progress.update(concat("gates: ", r.windows, "/", total, " windows"));
-    return true;
-  };
   window_loss(model, windows, loss_options);
   if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
   print_gates(statistics);

@@ -21,7 +21,7 @@ void print_help(std::FILE* out) {
                "satformer: train, evaluate and take apart decoders that reach back to early representations\n\n"
                "Usage: satformer COMMAND [OPTIONS]\n\nCommands:\n");
   for (const Command& command : satformer::cli::commands()) {
-    std::fprintf(out, "  %-10s %s\n", command.name.c_str(), command.summary.c_str());
+    std::fprintf(out, "  %-11s %s\n", command.name.c_str(), command.summary.c_str());
   }
   std::fprintf(out, "\n'satformer COMMAND --help' lists the options of a command. Exit codes: docs/exit-codes.md.\n");
 }

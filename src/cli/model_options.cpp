@@ -21,6 +21,10 @@ void ModelOptions::add_to(Options& options, bool with_tokenizer) {
       .add("--threads", threads, "CPU threads (0: all)");
 }
 
+bool has_tokenizer(const std::string& directory) {
+  return fs::exists(fs::path(directory) / "tokenizer.model") || fs::exists(fs::path(directory) / "tokenizer.json");
+}
+
 at::ScalarType parse_dtype(const std::string& name) {
   if (name == "float32") return at::kFloat;
   if (name == "bfloat16") return at::kBFloat16;
@@ -39,9 +43,7 @@ LoadedModel ModelOptions::load() const {
 std::unique_ptr<Tokenizer> ModelOptions::load_tokenizer_for(const LoadedModel& loaded) const {
   std::string spec = tokenizer;
   if (spec.empty()) {
-    const bool present = fs::exists(fs::path(loaded.directory) / "tokenizer.model") ||
-                         fs::exists(fs::path(loaded.directory) / "tokenizer.json");
-    if (!present) {
+    if (!has_tokenizer(loaded.directory)) {
       fail(ExitCode::data, "no tokenizer in '", loaded.directory,
            "': name one with --tokenizer (\"byte\", a SentencePiece "
            "model or a folder that holds one)");

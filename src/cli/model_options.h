@@ -22,6 +22,8 @@ struct ModelOptions {
   std::unique_ptr<Tokenizer> load_tokenizer_for(const LoadedModel& loaded) const;
 };
 
+bool has_tokenizer(const std::string& directory);
+
 // float32 or bfloat16; Error(usage) otherwise.
 at::ScalarType parse_dtype(const std::string& name);
 

@@ -1,6 +1,7 @@
 // satformer train: trains a model from a configuration.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -110,7 +111,9 @@ int run_train(std::span<const std::string> arguments) {
                  describe_run_config());
   if (!options.parse(arguments)) return 0;
   if (a.max_steps < 0) fail(ExitCode::usage, "--max-steps must be at least 0, not ", a.max_steps);
-  if (a.peak_tflops < 0) fail(ExitCode::usage, "--peak-tflops must be positive, not ", a.peak_tflops);
+  if (!(a.peak_tflops >= 0) || std::isinf(a.peak_tflops)) {
+    fail(ExitCode::usage, "--peak-tflops must be positive, not ", a.peak_tflops);
+  }
 
   const RunSettings settings(sources_of(a, options.overrides()));
   if (a.show_config) {
@@ -118,10 +121,6 @@ int run_train(std::span<const std::string> arguments) {
     return 0;
   }
   note_unused(settings);
-  if (a.dry_run) {
-    std::fputs(describe_run(settings).c_str(), stdout);
-    return 0;
-  }
   TrainRequest request;
   request.resume = a.resume;
   request.overwrite = a.overwrite;
@@ -129,6 +128,10 @@ int run_train(std::span<const std::string> arguments) {
   request.window_log = a.window_log;
   request.peak_tflops = a.peak_tflops;
   request.note = note;
+  if (a.dry_run) {
+    std::fputs(describe_run(settings, request).c_str(), stdout);
+    return 0;
+  }
   TrainHooks hooks;
   hooks.stop = StopSignals::requested;
   std::optional<Sampler> sampler;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/test_error.h"
 #include "data/test_text.h"
 #include "io/test_folder.h"
 
@@ -13,16 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string data_error(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::data) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string data_error(const auto& action) { return error_text(action, ExitCode::data); }
 
 InputList find(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude = {}) {
   return find_inputs(patterns, exclude);

@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+
+struct evp_md_ctx_st;  // libcrypto's
 
 namespace satformer {
 
@@ -70,7 +73,7 @@ class AppendFile {
   int descriptor_ = -1;
 };
 
-// SHA-256 (FIPS 180-4), lower-case hexadecimal.
+// SHA-256 by libcrypto, lower-case hexadecimal.
 class Sha256 {
  public:
   Sha256();
@@ -79,11 +82,10 @@ class Sha256 {
   std::string hex();  // finishes; call once
 
  private:
-  void compress(const unsigned char* block);
-  std::uint32_t state_[8];
-  std::uint64_t length_ = 0;
-  unsigned char buffer_[64];
-  std::size_t buffered_ = 0;
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 std::string sha256_file(const std::string& path);
 

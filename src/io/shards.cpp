@@ -1,11 +1,14 @@
 #include "io/shards.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,6 +22,9 @@ std::vector<std::string> shard_names(const std::string& directory, const std::st
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator it(directory, error);
+  if (error.value() == ENOENT || error.value() == ENOTDIR) {
+    fail(ExitCode::data, "the shard folder '", directory, "' is not there");
+  }
   if (error) fail_errno("open the shard folder", directory, error.value());
   for (const fs::directory_iterator end; it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
@@ -58,9 +64,13 @@ void copy_ids(const std::byte* from, std::span<std::int64_t> out) {
 }
 
 struct Manifest {
-  int bytes_per_id = 2;
+  std::int64_t bytes_per_id = 2;
   std::string tokenizer_sha256;
-  std::map<std::string, std::int64_t> tokens;  // by file name
+  struct File {
+    std::int64_t tokens = 0;
+    std::string sha256;
+  };
+  std::map<std::string, File> files;  // by name
 };
 
 Manifest read_manifest(const std::string& path) {
@@ -74,10 +84,11 @@ Manifest read_manifest(const std::string& path) {
       fail(ExitCode::data, path, ": version ", version, " of the shard format; this program reads version ",
            shard_format_version);
     }
-    manifest.bytes_per_id = json.at("bytes_per_id").get<int>();
+    manifest.bytes_per_id = json.at("bytes_per_id").get<std::int64_t>();
     manifest.tokenizer_sha256 = json.at("tokenizer").at("sha256").get<std::string>();
     for (const Json& file : json.at("files")) {
-      manifest.tokens[file.at("name").get<std::string>()] = file.at("tokens").get<std::int64_t>();
+      manifest.files[file.at("name").get<std::string>()] = {file.at("tokens").get<std::int64_t>(),
+                                                            file.value("sha256", std::string())};
     }
   } catch (const Json::exception& error) {
     fail(ExitCode::data, path, ": not a manifest of token shards: ", error.what());
@@ -101,9 +112,9 @@ TokenShards::TokenShards(const std::string& directory, const std::string& prefix
   std::optional<Manifest> manifest;
   if (fs::exists(manifest_path)) {
     manifest = read_manifest(manifest_path);
-    width_ = manifest->bytes_per_id;
+    width_ = static_cast<int>(manifest->bytes_per_id);
     tokenizer_sha256_ = manifest->tokenizer_sha256;
-    for (const auto& [name, tokens] : manifest->tokens) {
+    for (const auto& [name, file] : manifest->files) {
       if (name.starts_with(prefix) && !std::binary_search(names.begin(), names.end(), name)) {
         fail(ExitCode::data, directory, ": ", name, " is in the manifest and not in the folder");
       }
@@ -119,12 +130,13 @@ TokenShards::TokenShards(const std::string& directory, const std::string& prefix
     }
     const auto tokens = static_cast<std::int64_t>(size / static_cast<std::size_t>(width_));
     if (manifest) {
-      const auto it = manifest->tokens.find(name);
-      if (it == manifest->tokens.end())
+      const auto it = manifest->files.find(name);
+      if (it == manifest->files.end())
         fail(ExitCode::data, path, ": the manifest beside it does not list this shard");
-      if (it->second != tokens) {
-        fail(ExitCode::data, path, ": ", tokens, " tokens where the manifest says ", it->second);
+      if (it->second.tokens != tokens) {
+        fail(ExitCode::data, path, ": ", tokens, " tokens where the manifest says ", it->second.tokens);
       }
+      manifest_sha256_.push_back(it->second.sha256);
     }
     total_ += tokens;
     files_.push_back(std::move(file));
@@ -133,6 +145,34 @@ TokenShards::TokenShards(const std::string& directory, const std::string& prefix
 
 std::int64_t TokenShards::shard_tokens(std::size_t shard) const {
   return static_cast<std::int64_t>(files_.at(shard).bytes().size()) / width_;
+}
+
+std::string TokenShards::verify_contents() const {
+  std::vector<std::string> found(files_.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files_.size(); i = next++) {
+      Sha256 hash;
+      hash.update(files_[i].bytes());
+      found[i] = hash.hex();
+    }
+  };
+  {
+    const std::size_t workers =
+        std::min<std::size_t>(files_.size(), std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    work();
+  }
+  Sha256 all;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (!manifest_sha256_.empty() && !manifest_sha256_[i].empty() && manifest_sha256_[i] != found[i]) {
+      fail(ExitCode::data, files_[i].path(), ": the token shard was changed or damaged: its SHA-256 is ", found[i],
+           ", the manifest beside it says ", manifest_sha256_[i]);
+    }
+    all.update(concat(fs::path(files_[i].path()).filename().string(), ' ', found[i], '\n'));
+  }
+  return all.hex();
 }
 
 void TokenShards::check_ids(std::int64_t vocab_size) const {

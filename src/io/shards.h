@@ -21,8 +21,12 @@ inline constexpr std::string_view unfinished_marker = "prepare.unfinished";
 class TokenShards {
  public:
   // Opens `<dir>/<prefix>*.bin`. Errors (data): no file, an empty file, a size that is no multiple of the id width,
-  // a file that differs in size from its manifest, files that only one of folder and manifest has.
+  // a file that differs in size from its manifest, files that only one of folder and manifest has, no such folder.
   TokenShards(const std::string& directory, const std::string& prefix);
+
+  // SHA-256 over the names and contents of all shards: what tells these data from others. Reads every byte, shards
+  // side by side. Error(data) for a shard whose content is not what its manifest says.
+  std::string verify_contents() const;
 
   // Reads every id once; an id >= vocab_size is Error(data) with file, offset (in tokens) and the id.
   void check_ids(std::int64_t vocab_size) const;
@@ -42,6 +46,7 @@ class TokenShards {
   std::int64_t total_ = 0;
   int width_ = 2;
   std::string tokenizer_sha256_;
+  std::vector<std::string> manifest_sha256_;  // of each file; empty without a manifest
 };
 
 }  // namespace satformer

@@ -3,22 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_error.h"
 #include "io/shard_writer.h"
 #include "io/test_folder.h"
 
 namespace satformer {
 namespace {
 
-std::string data_error(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::data) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string data_error(const auto& action) { return error_text(action, ExitCode::data); }
 
 std::string ids16(std::initializer_list<int> ids) {
   std::string bytes;
@@ -104,6 +96,10 @@ TEST(TokenShards, ManifestDecidesWidthAndSizes) {
   write_file_atomic(folder / "manifest.json",
                     manifest(4, R"({"name":"train_00000.bin","tokens":2},{"name":"train_00001.bin","tokens":2})"));
   EXPECT_NE(data_error(opening).find("train_00001.bin is in the manifest"), std::string::npos);
+  write_file_atomic(
+      folder / "manifest.json",
+      R"({"format":"satformer-shards","version":1,"bytes_per_id":4294967298,"tokenizer":{"sha256":""},"files":[]})");
+  EXPECT_NE(data_error(opening).find("4294967298 must be 2 or 4"), std::string::npos);
   write_file_atomic(folder / "manifest.json", manifest(3, ""));
   EXPECT_NE(data_error(opening).find("must be 2 or 4"), std::string::npos);
   write_file_atomic(folder / "manifest.json", "[]");
@@ -112,6 +108,37 @@ TEST(TokenShards, ManifestDecidesWidthAndSizes) {
   EXPECT_NE(data_error(opening).find("not a manifest"), std::string::npos);
   write_file_atomic(folder / "manifest.json", R"({"format":"satformer-shards","version":2})");
   EXPECT_NE(data_error(opening).find("version 2"), std::string::npos);
+}
+
+TEST(TokenShards, ContentsAreKnownByTheirHash) {
+  const TestFolder folder;
+  std::vector<std::string> sums;
+  const auto write = [&](int last, const std::string& recorded) {
+    write_file_atomic(folder / "train_00000.bin", ids16({1, 2, 3}));
+    write_file_atomic(folder / "train_00001.bin", ids16({4, last}));
+    if (recorded.empty()) return;
+    write_file_atomic(
+        folder / "manifest.json",
+        manifest(2, R"({"name":"train_00000.bin","tokens":3},{"name":"train_00001.bin","tokens":2,"sha256":")" +
+                        recorded + "\"}"));
+  };
+  write(5, "");
+  const std::string first = TokenShards(folder.path(), "train").verify_contents();
+  EXPECT_EQ(first.size(), 64u);
+  write(6, "");
+  const std::string second = TokenShards(folder.path(), "train").verify_contents();
+  EXPECT_NE(first, second);
+  const std::string right = sha256_file(folder / "train_00001.bin");
+  write(6, right);
+  EXPECT_EQ(TokenShards(folder.path(), "train").verify_contents(), second);
+  write(5, right);
+  const std::string text = data_error([&] { (void)TokenShards(folder.path(), "train").verify_contents(); });
+  EXPECT_NE(text.find("train_00001.bin: the token shard was changed or damaged"), std::string::npos) << text;
+}
+
+TEST(TokenShards, MissingFolderIsAMatterOfData) {
+  const TestFolder folder;
+  EXPECT_NE(data_error([&] { TokenShards(folder / "none", "train"); }).find("is not there"), std::string::npos);
 }
 
 TEST(TokenShards, RefusesAnUnfinishedFolder) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -24,26 +25,31 @@ void require_cuda(const std::string& name) {
   if (!at::hasCUDA()) fail(ExitCode::config, "device '", name, "' cannot be used: ", reason);
 }
 
-}  // namespace
-
-at::Device parse_device(const std::string& name) {
-  if (name == "cpu") return at::kCPU;
-  if (name == "cuda" || name.rfind("cuda:", 0) == 0) {
-    int index = 0;
-    if (name.size() > 4) {
-      const char* end = name.data() + name.size();
-      const auto parsed = std::from_chars(name.data() + 5, end, index);
-      if (parsed.ec != std::errc() || parsed.ptr != end || index < 0 || index > 1023) {
-        fail(ExitCode::config, "device '", name, "' is not cpu, cuda or cuda:N");
-      }
-    }
-    require_cuda(name);
-    const int visible = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
-    if (index >= visible) fail(ExitCode::config, "device '", name, "': only ", visible, " CUDA devices are visible");
-    return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
+// The number of a CUDA device, nothing for the CPU.
+std::optional<int> device_index(const std::string& name) {
+  if (name == "cpu") return std::nullopt;
+  if (name == "cuda") return 0;
+  int index = 0;
+  const char* end = name.data() + name.size();
+  if (name.starts_with("cuda:")) {
+    const auto parsed = std::from_chars(name.data() + 5, end, index);
+    if (parsed.ec == std::errc() && parsed.ptr == end && index >= 0 && index <= 1023) return index;
   }
   const std::vector<std::string> known = {"cpu", "cuda", "cuda:0"};
   fail(ExitCode::config, "device '", name, "' is not cpu, cuda or cuda:N.", did_you_mean(name, known));
+}
+
+}  // namespace
+
+void check_device_name(const std::string& name) { device_index(name); }
+
+at::Device parse_device(const std::string& name) {
+  const std::optional<int> index = device_index(name);
+  if (!index) return at::kCPU;
+  require_cuda(name);
+  const int visible = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+  if (*index >= visible) fail(ExitCode::config, "device '", name, "': only ", visible, " CUDA devices are visible");
+  return {at::kCUDA, static_cast<at::DeviceIndex>(*index)};
 }
 
 void set_num_threads(int threads) {

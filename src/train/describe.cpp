@@ -5,7 +5,9 @@
 
 #include "base/progress.h"
 #include "io/shards.h"
+#include "nn/device.h"
 #include "train/estimate.h"
+#include "train/resume.h"
 #include "train/session.h"
 
 namespace satformer {
@@ -51,8 +53,11 @@ std::string describe_data(const RunConfig& config) {
 
 }  // namespace
 
-std::string describe_run(const RunSettings& settings) {
+std::string describe_run(const RunSettings& settings, const TrainRequest& request) {
   const RunConfig& config = settings.config();
+  check_device_name(config.system.device);
+  ResumePoint start;
+  if (!request.resume.empty()) start = find_resume_point(settings, request);
   const std::unique_ptr<Model> model =
       make_model(settings.architecture(), config.model.config, at::Device(c10::DeviceType::Meta));
   const ParameterCount count = count_parameters(*model);
@@ -82,6 +87,12 @@ std::string describe_run(const RunSettings& settings) {
                      config.training.gradient_accumulation_steps, " micro-batches x ", config.data.seq_length));
   text += row("steps", concat(grouped(steps), " (", grouped(config.warmup_steps()), " of warmup)"));
   text += row("tokens", grouped(steps * config.tokens_per_step()));
+  if (!start.checkpoint.empty()) {
+    text += row("resume", concat("from ", start.checkpoint, ", ",
+                                 grouped(std::max<std::int64_t>(0, steps - start.state.step)), " steps left"));
+  } else if (!request.resume.empty()) {
+    text += row("resume", concat("a new run: no checkpoint in ", config.checkpointing.checkpoint_dir));
+  }
   text += row("FLOPs in all", human_count(flops.per_token() * static_cast<double>(steps * config.tokens_per_step())));
   const double bytes = checkpoint_bytes(*model);
   const std::int64_t interval = config.checkpointing.checkpoint_interval;

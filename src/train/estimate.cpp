@@ -16,7 +16,8 @@ double extra_widths(const ModelConfig& c) {
   if (c.residual_routing == "mudd")
     return 4 + 3 + (c.use_pre_post_da_norm ? 4 : 0);  // streams, their norms, post norms
   if (c.residual_routing == "hyper") {
-    return 2 * (3 * static_cast<double>(c.expansion_rate) + 1);  // per sublayer: streams, their norm, mixed, input
+    // Of each sublayer, the streams, what it read of them and what it gave, in place of a plain decoder's one stream.
+    return 2 * (static_cast<double>(c.expansion_rate) + 2) - 2;
   }
   return 0;
 }

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "train/test_support.h"
+#include "train/test_run.h"
 
 namespace satformer {
 namespace {

@@ -4,15 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/test_support.h"
+#include "train/test_run.h"
 
 namespace satformer {
 namespace {
 
-using testing_support::TemporaryFolder;
-
 TEST(Metrics, OneLinePerStep) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string path = folder / "metrics.jsonl";
   MetricsLog log(path, 0);
   log.add(1, {{"train/loss", 2.5}});
@@ -26,7 +24,7 @@ TEST(Metrics, OneLinePerStep) {
 }
 
 TEST(Metrics, ResumeDropsLaterAndCutLines) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string path = folder / "metrics.jsonl";
   write_file_atomic(path,
                     "{\"progress/step\":1}\n{\"progress/step\":2}\nnot json\n{\"progress/step\":3}\n{\"progress/st");

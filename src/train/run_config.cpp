@@ -62,8 +62,8 @@ void TrainingSection::visit(FieldVisitor& v) {
   v.field("max_tokens", &max_tokens, "token budget, in billions", {.min = 0, .max = 1e9, .open_min = true});
   v.field("lr_decay_style", &lr_decay_style, "shape of the decay", {.choices = {"cosine", "linear", "constant"}});
   v.field("weight_decay", &weight_decay, "decoupled weight decay", {.min = 0});
-  v.field("beta1", &beta1, "AdamW, first moment", {.min = 0, .max = 0.9999999});
-  v.field("beta2", &beta2, "AdamW, second moment", {.min = 0, .max = 0.9999999});
+  v.field("beta1", &beta1, "AdamW, first moment", {.min = 0, .max = 1, .open_max = true});
+  v.field("beta2", &beta2, "AdamW, second moment", {.min = 0, .max = 1, .open_max = true});
   v.field("adam_eps", &adam_eps, "AdamW, added to the denominator", {.min = 0, .open_min = true});
   v.field("grad_clip", &grad_clip, "largest global gradient norm; 0: none", {.min = 0});
   v.field("decay", &decay,

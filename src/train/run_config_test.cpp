@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "train/test_support.h"
+#include "base/test_error.h"
+#include "train/test_run.h"
 
 namespace satformer {
 namespace {
-
-using testing_support::TemporaryFolder;
 
 // A file in the authors' layout, with every key they use.
 Json authors_layout() {
@@ -40,7 +39,7 @@ Json authors_layout() {
 
 RunSettings from(const Json& json, std::vector<std::string> overrides = {},
                  std::vector<std::string> environment = {}) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   ConfigSources sources;
   sources.file = folder / "config.json";
   write_file_atomic(sources.file, json.dump());
@@ -50,16 +49,7 @@ RunSettings from(const Json& json, std::vector<std::string> overrides = {},
 }
 
 // The message of the error that `action` must throw.
-std::string message(const std::function<void()>& action, ExitCode code = ExitCode::config) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string message(const auto& action, ExitCode code = ExitCode::config) { return error_text(action, code); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

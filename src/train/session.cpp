@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "io/file.h"
 #include "nn/device.h"
 #include "train/estimate.h"
+#include "train/resume.h"
 
 namespace satformer {
 namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ void check_threads(std::int64_t threads) {
 }
 
 std::shared_ptr<const TokenWindows> open_windows(const RunConfig& config, const std::string& prefix,
-                                                 const Tokenizer* tokenizer, bool check_ids) {
+                                                 const Tokenizer* tokenizer) {
   const auto shards = std::make_shared<TokenShards>(config.data.data_dir, prefix);
   const auto windows = std::make_shared<TokenWindows>(shards, config.data.seq_length);
   const std::string hash = shards->manifest_tokenizer_sha256();
@@ -36,76 +36,14 @@ std::shared_ptr<const TokenWindows> open_windows(const RunConfig& config, const 
     fail(ExitCode::data, "the shards in '", config.data.data_dir, "' were made with another tokenizer (SHA-256 ",
          hash.substr(0, 12), "...) than tokenizer.name_or_path names (", tokenizer->sha256().substr(0, 12), "...)");
   }
-  if (check_ids) shards->check_ids(config.model.config.vocab_size);
   return windows;
 }
 
-// Settings that must be those of the checkpoint for the run to go on as if unbroken. Model keys that only bound or
-// label things may change.
-bool must_agree(const std::string& path) {
-  static const std::set<std::string> free_model = {"max_position_embeddings", "use_cache", "pad_token_id",
-                                                   "bos_token_id", "eos_token_id"};
-  static const std::set<std::string> fixed = {
-      "/data/seq_length",         "/training/batch_size",   "/training/gradient_accumulation_steps",
-      "/training/learning_rate",  "/training/min_lr",       "/training/warmup_tokens",
-      "/training/lr_decay_style", "/training/weight_decay", "/training/beta1",
-      "/training/beta2",          "/training/adam_eps",     "/training/grad_clip",
-      "/training/decay",          "/training/dtype",        "/system/seed"};
-  const std::string overrides = "/model/config_overrides/";
-  if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;
-  return fixed.count(path) != 0;
-}
-
-std::string dotted(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path.substr(1);
-}
-
-void check_same_run(const std::string& checkpoint, const RunSettings& settings, const TrainRequest& request) {
-  const Json saved = checkpoint_run_config(checkpoint);
-  const Json before = saved.flatten(), now = settings.to_json().flatten();
-  const std::string class_path = "/model/class_name";
-  const std::string old_class = before.value(class_path, std::string());
-  if (old_class != settings.architecture().class_name) {
-    fail(ExitCode::checkpoint, "checkpoint '", checkpoint, "' is of ",
-         old_class.empty() ? "an unknown model" : old_class, ", but this run trains ",
-         settings.architecture().class_name);
-  }
-  for (const auto& [path, value] : now.items()) {
-    const auto it = before.find(path);
-    const Json old = it == before.end() ? Json(nullptr) : *it;
-    if (old == value) continue;
-    const std::string change = concat(dotted(path), " is ", value.dump(), ", the checkpoint has ", old.dump());
-    if (must_agree(path)) {
-      const bool model = path.rfind("/model/", 0) == 0;
-      fail(model ? ExitCode::checkpoint : ExitCode::config, "cannot resume from '", checkpoint, "': ", change,
-           model ? ""
-                 : " (to go on with other settings, start a new run with model.from_pretrained=true and "
-                   "model.pretrained_path)");
-    }
-    if (request.note) request.note(concat("changed since the checkpoint: ", change));
-  }
-}
-
-// The checkpoint to go on from; empty for a new run.
-std::string find_checkpoint(const RunFolder& folder, const TrainRequest& request) {
-  const auto existing = folder.checkpoints();
-  if (request.resume == "auto") return existing.empty() ? std::string() : existing.back().path;
-  if (!request.resume.empty()) return resolve_checkpoint(request.resume);
-  if (!existing.empty() && !request.overwrite) {
-    fail(ExitCode::usage, "run folder '", folder.path(), "' already holds checkpoints up to step ",
-         existing.back().step,
-         "; use --resume auto to go on, --overwrite to replace them, or another checkpointing.checkpoint_dir");
-  }
-  return {};
-}
-
-void check_newer(const RunFolder& folder, const std::string& checkpoint, const TrainRequest& request) {
-  const auto existing = folder.checkpoints();
-  if (existing.empty() || request.overwrite || fs::equivalent(existing.back().path, checkpoint)) return;
-  fail(ExitCode::usage, "run folder '", folder.path(), "' holds a checkpoint of step ", existing.back().step,
-       ", which resuming from '", checkpoint,
-       "' would replace; use --resume auto, --overwrite, or another checkpointing.checkpoint_dir");
+// Reads every id. The SHA-256 of the shards.
+std::string check_shards(const RunConfig& config, const std::string& prefix) {
+  const TokenShards shards(config.data.data_dir, prefix);
+  shards.check_ids(config.model.config.vocab_size);
+  return shards.verify_contents();
 }
 
 void note_disk_space(const RunFolder& folder, const RunConfig& config, const Model& model,
@@ -151,27 +89,34 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
                 "is neither on this machine nor beside the data: checkpoints are saved without it"));
   }
   TrainResources r;
-  r.train = open_windows(config, config.data.train_prefix, tokenizer.get(), false);
-  r.validation = open_windows(config, config.data.val_prefix, tokenizer.get(), false);
+  r.train = open_windows(config, config.data.train_prefix, tokenizer.get());
+  r.validation = open_windows(config, config.data.val_prefix, tokenizer.get());
 
   const RunFolder folder(config.checkpointing.checkpoint_dir);
-  r.resume_from = find_checkpoint(folder, request);
-  if (!r.resume_from.empty()) check_newer(folder, r.resume_from, request);
+  const ResumePoint start = find_resume_point(settings, request);
+  r.resume_from = start.checkpoint;
+  r.state = start.state;
+  if (!r.resume_from.empty() && r.state.train_windows != r.train->size()) {
+    fail(ExitCode::data, "cannot resume: the data now has ", r.train->size(), " training windows, the checkpoint '",
+         r.resume_from, "' counts positions among ", r.state.train_windows);
+  }
+  if (!request.window_log.empty()) AppendFile(request.window_log).append("");
+  // What follows reads all data once, before anything is written into the run folder.
+  r.train_data_sha256 = check_shards(config, config.data.train_prefix);
+  check_shards(config, config.data.val_prefix);
+  if (!r.state.train_data_sha256.empty() && r.state.train_data_sha256 != r.train_data_sha256) {
+    fail(ExitCode::data, "cannot resume: the training shards in '", config.data.data_dir,
+         "' are not those that the checkpoint '", r.resume_from, "' was trained on (their SHA-256 differs)");
+  }
   folder.create();
   const RunLock lock(folder);
   folder.remove_leftovers();
-  if (!r.resume_from.empty()) {
-    check_same_run(r.resume_from, settings, request);
-    r.state = read_training_state(r.resume_from);
-    if (r.state.train_windows != r.train->size()) {
-      fail(ExitCode::data, "cannot resume: the data now has ", r.train->size(), " training windows, the checkpoint '",
-           r.resume_from, "' counts positions among ", r.state.train_windows);
-    }
-    verify_checkpoint(r.resume_from);
+  TrainRequest again = request;
+  again.note = {};
+  if (find_resume_point(settings, again).checkpoint != r.resume_from) {
+    fail(ExitCode::system, "another process trained in '", folder.path(), "' meanwhile; start again");
   }
-  // Reads every id once.
-  open_windows(config, config.data.train_prefix, nullptr, true);
-  open_windows(config, config.data.val_prefix, nullptr, true);
+  if (!r.resume_from.empty()) verify_resume_point(start);
 
   const std::unique_ptr<Model> model = make_model(settings.architecture(), config.model.config, device);
   if (r.resume_from.empty()) {

@@ -32,8 +32,9 @@ std::unique_ptr<Tokenizer> run_tokenizer(const RunConfig& config);
 // run folder already holds checkpoints and neither resume nor overwrite is asked for), system.
 TrainResult train(const RunSettings& settings, const TrainRequest& request, const TrainHooks& hooks);
 
-// Text of --dry-run: parameters by part, FLOPs, memory, steps, disk. Needs neither data nor weights; says what of the
-// data is there.
-std::string describe_run(const RunSettings& settings);
+// Text of --dry-run: parameters by part, FLOPs, memory, steps, disk. Needs neither data nor weights nor the device;
+// says what of the data is there, and with request.resume where the run would go on. Errors: as train()'s, of
+// the device's name and of resuming.
+std::string describe_run(const RunSettings& settings, const TrainRequest& request);
 
 }  // namespace satformer

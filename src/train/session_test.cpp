@@ -8,9 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/test_error.h"
 #include "checkpoint/model_io.h"
 #include "train/estimate.h"
-#include "train/test_support.h"
+#include "train/test_run.h"
 
 namespace satformer {
 namespace {
@@ -26,16 +27,7 @@ TrainRequest quiet(const std::string& resume = "", std::int64_t max_steps = 0) {
   return request;
 }
 
-std::string message(const std::function<void()>& action, ExitCode code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string message(const auto& action, ExitCode code) { return error_text(action, code); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -256,6 +248,53 @@ TEST(Session, ResumeRefusesOtherData) {
   EXPECT_TRUE(contains(text, "74") && contains(text, "92")) << text;
 }
 
+TEST(Session, ResumeRefusesOtherDataOfTheSameSize) {
+  const TinyRun run;
+  train(run.settings(), quiet("", 5), {});
+  testing_support::write_shard(run.folder / "data/train_00001.bin", 500, 32, 9);
+  const std::string text = message([&] { train(run.settings(), quiet("auto"), {}); }, ExitCode::data);
+  EXPECT_TRUE(contains(text, "SHA-256 differs")) << text;
+  testing_support::write_shard(run.folder / "data/train_00001.bin", 500, 32, 2);
+  EXPECT_EQ(train(run.settings(), quiet("auto", 6), {}).step, 6);
+}
+
+TEST(Session, RefusedDataLeaveNoRunFolder) {
+  const TinyRun run;
+  testing_support::write_shard(run.folder / "data/train_00001.bin", 500, 40, 9);
+  const std::string text = message([&] { train(run.settings(), quiet(), {}); }, ExitCode::data);
+  EXPECT_TRUE(contains(text, "train_00001.bin")) << text;
+  EXPECT_FALSE(fs::exists(run.run()));
+}
+
+TEST(Session, DamagedNewestCheckpointNamesTheWholeOneBefore) {
+  const TinyRun run;
+  train(run.settings(), quiet("", 15), {});
+  const RunFolder folder(run.run());
+  for (const std::int64_t damaged : {15, 10})
+    fs::resize_file(folder.checkpoint_path(damaged) + "/model.safetensors", 99);
+  std::string text = message([&] { train(run.settings(), quiet("auto"), {}); }, ExitCode::checkpoint);
+  EXPECT_TRUE(contains(text, "step-00000015/model.safetensors") &&
+              contains(text, "--resume " + folder.checkpoint_path(5)))
+      << text;
+  fs::remove(folder.checkpoint_path(15) + "/state.json");
+  text = message([&] { train(run.settings(), quiet("auto"), {}); }, ExitCode::checkpoint);
+  EXPECT_TRUE(contains(text, folder.checkpoint_path(5))) << text;
+  TrainRequest request = quiet(folder.checkpoint_path(5), 6);
+  request.overwrite = true;
+  EXPECT_EQ(train(run.settings(), request, {}).step, 6);
+}
+
+TEST(Session, ExtendedRunsNewestModelIsItsCheckpoint) {
+  const TinyRun run;
+  train(run.settings(), quiet(), {});
+  EXPECT_EQ(resolve_model_directory(run.run()), RunFolder(run.run()).final_path());
+  const std::vector<std::string> longer = {"training.max_tokens=0.00000384"};
+  train(run.settings(longer), quiet("auto", 25), {});
+  EXPECT_EQ(resolve_model_directory(run.run()), RunFolder(run.run()).checkpoint_path(25));
+  train(run.settings(longer), quiet("auto"), {});
+  EXPECT_EQ(resolve_model_directory(run.run()), RunFolder(run.run()).final_path());
+}
+
 TEST(Session, DamagedCheckpointIsNamed) {
   for (const char* file : {"model.safetensors", "optimizer.safetensors", "config.json", "run_config.json"}) {
     for (const bool cut : {false, true}) {
@@ -356,6 +395,21 @@ TEST(Session, ValidationDoesNotDependOnTheBatch) {
   }
 }
 
+TEST(Session, DryRunSaysWhereItWouldGoOn) {
+  const TinyRun run;
+  TrainRequest request = quiet("auto");
+  EXPECT_TRUE(contains(describe_run(run.settings(), request), "a new run"));
+  train(run.settings(), quiet("", 5), {});
+  const std::string text = describe_run(run.settings(), request);
+  EXPECT_TRUE(contains(text, "step-00000005, 15 steps left")) << text;
+  EXPECT_TRUE(
+      contains(message([&] { describe_run(run.settings({"training.batch_size=4"}), request); }, ExitCode::config),
+               "batch_size"));
+  EXPECT_TRUE(contains(message([&] { describe_run(run.settings({"system.device=cude"}), {}); }, ExitCode::config),
+                       "Did you mean 'cuda'?"));
+  EXPECT_TRUE(contains(describe_run(run.settings({"system.device=cuda:3"}), {}), "peak memory"));
+}
+
 TEST(Session, DryRunCountsWithoutDataOrWeights) {
   ConfigSources sources;
   sources.overrides = {"data.data_dir=/nonexistent",
@@ -371,7 +425,7 @@ TEST(Session, DryRunCountsWithoutDataOrWeights) {
                        "training.gradient_accumulation_steps=1",
                        "training.max_tokens=5"};
   const RunSettings settings(sources);
-  const std::string text = describe_run(settings);
+  const std::string text = describe_run(settings, {});
   EXPECT_TRUE(contains(text, "128,496,")) << text;  // spec: 128.496 M
   EXPECT_TRUE(contains(text, "19,073")) << text;
   EXPECT_TRUE(contains(text, "missing: ")) << text;

@@ -64,6 +64,7 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
   }
   state_.seed = config_.system.seed;
   state_.train_windows = r_.train->size();
+  state_.train_data_sha256 = r_.train_data_sha256;
   state_.warmup_steps = schedule_.warmup_steps;
   state_.total_steps = schedule_.total_steps;
   LoaderOptions options;
@@ -256,6 +257,8 @@ void Trainer::save_final() const {
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
     save_model(*r_.model, directory);
     write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");
+    const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
+    write_file_atomic(directory + "/" + RunFolder::final_record, record.dump(2) + "\n");
     if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
   });
 }

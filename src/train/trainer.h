@@ -34,6 +34,7 @@ struct TrainResources {
   const RunSettings* settings = nullptr;
   Model* model = nullptr;
   std::shared_ptr<const TokenWindows> train, validation;
+  std::string train_data_sha256;
   const RunFolder* folder = nullptr;
   const Tokenizer* tokenizer = nullptr;  // may be null
   std::string resume_from;               // verified checkpoint; empty: a new run

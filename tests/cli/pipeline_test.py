@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 SATFORMER, GOLDEN = sys.argv[1], sys.argv[2]
 SENTENCES = ["The light of the lamp fell on the table.", "A table has four legs, and a lamp has none.",
@@ -213,6 +214,81 @@ class Pipeline(unittest.TestCase):
             run("eval", "--model", broken, "--data-dir", self.data, code=5)
         shutil.copy(os.path.join(self.run_of("ResFormer"), "final", "model.safetensors"), weights)
         self.assertIn("alpha_proj", run("eval", "--model", broken, "--data-dir", self.data, code=5)[1])
+
+    def test_contradictory_or_misspelt_model_config_is_refused(self):
+        source = os.path.join(self.run_of("SATFormer"), "final")
+        odd = os.path.join(self.folder, "odd")
+        shutil.copytree(source, odd)
+        path = os.path.join(odd, "config.json")
+        with open(path) as f:
+            config = json.load(f)
+        for change, expected in (({"model_type": "transformer"}, "SATFormerForCausalLM"),
+                                 ({"rope_thata": 5.0}, "Did you mean 'rope_theta'?")):
+            with open(path, "w") as f:
+                json.dump(config | change, f)
+            self.assertIn(expected, run("eval", "--model", odd, "--data-dir", self.data, code=5)[1])
+        with open(path, "w") as f:
+            json.dump(config | {"transformers_version": "4.53.3", "sep_token_id": None}, f)
+        run("eval", "--model", odd, "--data-dir", self.data)
+
+    def test_shards_of_another_tokenizer_are_refused(self):
+        other = os.path.join(self.folder, "other")
+        shutil.copytree(self.data, other)
+        path = os.path.join(other, "manifest.json")
+        with open(path) as f:
+            manifest = json.load(f)
+        manifest["tokenizer"]["sha256"] = "0" * 64
+        with open(path, "w") as f:
+            json.dump(manifest, f)
+        for command in ("eval", "gates"):
+            self.assertIn("another tokenizer", run(command, "--model", self.run_of("SATFormer"), "--data-dir", other, code=4)[1])
+
+    def test_checkpoint_command(self):
+        source = self.run_of("SATFormer")
+        self.assertIn("30", run("checkpoint", "ls", source)[0])
+        self.assertIn("whole", run("checkpoint", "verify", source)[0])
+        self.assertIn("0 differences", run("checkpoint", "diff", source, source)[0])
+        out = run("checkpoint", "diff", source, self.run_of("ResFormer"), code=1)[0]
+        self.assertIn("alpha_proj.weight", out)
+        self.assertIn("config /model_type", out)
+        copy = os.path.join(self.folder, "copied-run")
+        shutil.copytree(source, copy)
+        self.assertIn("removed 0, kept 1", run("checkpoint", "prune", copy, "--keep", "1")[0])
+        step = os.path.join(copy, "checkpoints", "step-00000030")
+        second = os.path.join(copy, "checkpoints", "step-00000031")
+        shutil.copytree(step, second)
+        with open(os.path.join(second, "optimizer.safetensors"), "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            f.write(b"\x7f")
+        self.assertIn("damaged", run("checkpoint", "verify", copy, code=5)[0])
+        self.assertIn("step-00000031", run("checkpoint", "prune", copy, "--keep", "1", code=5)[1])
+        self.assertTrue(os.path.exists(step))
+        self.assertIn("'verify'", run("checkpoint", "verfy", copy, code=2)[1])
+
+    def test_bench(self):
+        output = os.path.join(self.folder, "bench")
+        out = run("bench", "--scale", "tiny", "-a", "satformer", "-a", "hyperconnections", "--batch-size", "1", "--context", "16",
+                  "--rounds", "2", "--seconds", "0.01", "--max-foreign", "1", "--model.vocab_size=64", "-o", output)[0]
+        self.assertIn("satformer", out)
+        with open(os.path.join(output, "bench.json")) as f:
+            result = json.load(f)
+        self.assertEqual([arm["arm"] for arm in result["arms"]], ["satformer", "hyperconnections"])
+        self.assertEqual(result["model"]["vocab_size"], 64)
+        for arm in result["arms"]:
+            self.assertEqual(len(arm["rounds"]), 2)
+            self.assertGreater(arm["tokens_per_second"], 0)
+            self.assertGreater(arm["peak_bytes"], 1e6)
+        ElementTree.parse(os.path.join(output, "bench.svg"))
+        for phase in ("prefill", "decode"):
+            run("bench", "--scale", "tiny", "-a", "satformer", "--phase", phase, "--batch-size", "2", "--context", "8", "--rounds",
+                "1", "--seconds", "0.01", "--max-foreign", "1", "--model.vocab_size=64")
+        peer = "echo '{\"tok_s\": 5, \"rss_mib\": 1}' # {arch}"
+        out = run("bench", "--scale", "tiny", "-a", "satformer", "--context", "8", "--rounds", "1", "--seconds", "0.01", "--peer", peer,
+                  "--max-foreign", "1", "--model.vocab_size=64")[0]
+        self.assertIn("5.0", out)
+        self.assertIn("Did you mean 'small'?", run("bench", "--scale", "smal", code=2)[1])
+        self.assertIn("Did you mean", run("bench", "-a", "satformr", code=3)[1])
+        self.assertIn("exit code 3", run("bench", "--scale", "tiny", "-a", "satformer", "--context", "8", "--peer", "exit 3", code=6)[1])
 
 
 if __name__ == "__main__":

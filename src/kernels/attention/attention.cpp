@@ -22,6 +22,10 @@ at::Tensor visible_keys(const AttentionMask& mask, std::int64_t queries, std::in
   if (mask.kind == MaskKind::causal) visible = key.le(query);
   if (mask.window) visible = visible.logical_and(key.gt(query - *mask.window));
   if (mask.key_valid_BS.defined()) visible = visible.logical_and(mask.key_valid_BS.unsqueeze(1).unsqueeze(1));
+  if (mask.document_BT.defined()) {
+    const at::Tensor document = mask.document_BT.unsqueeze(1);
+    visible = visible.logical_and(document.unsqueeze(-1).eq(document.unsqueeze(-2)));
+  }
   return visible.expand({visible.size(0), 1, queries, keys});
 }
 
@@ -30,13 +34,18 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const a
   if (q_BTHD.size(2) % k_BSHD.size(2) != 0) {
     fail(ExitCode::internal, "attention: ", q_BTHD.size(2), " query heads over ", k_BSHD.size(2), " KV heads");
   }
+  if (mask.document_BT.defined() &&
+      (q_BTHD.size(1) != k_BSHD.size(1) || mask.document_BT.size(1) != q_BTHD.size(1))) {
+    fail(ExitCode::internal, "attention: documents are known for ", mask.document_BT.size(1), " positions, not for ",
+         q_BTHD.size(1), " queries and ", k_BSHD.size(1), " keys");
+  }
   if (active_backend() == Backend::reference) return reference::attention(q_BTHD, k_BSHD, v_BSHD, mask);
   const std::int64_t groups = q_BTHD.size(2) / k_BSHD.size(2);
   const std::int64_t T = q_BTHD.size(1), S = k_BSHD.size(1);
   const at::Tensor q = q_BTHD.transpose(1, 2);
   const at::Tensor k = (groups > 1 ? k_BSHD.repeat_interleave(groups, 2) : k_BSHD).transpose(1, 2);
   const at::Tensor v = (groups > 1 ? v_BSHD.repeat_interleave(groups, 2) : v_BSHD).transpose(1, 2);
-  const bool whole = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() &&
+  const bool whole = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined() &&
                      (!mask.window || *mask.window >= S) && (T == S || mask.kind == MaskKind::bidirectional);
   if (whole) {
     const bool causal = mask.kind == MaskKind::causal && T > 1;

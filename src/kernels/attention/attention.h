@@ -15,6 +15,8 @@ struct AttentionMask {
   // Cached decoding and padding. Without them query t and key t stand at position t.
   at::Tensor key_valid_BS = {};    // bool: keys that may be seen; undefined: all
   at::Tensor query_index_BT = {};  // int64: index among the keys at which each query stands; undefined: t + (S - T)
+  // int64 [B, T], T = S: the document of each position; positions of other documents are not seen. Undefined: one.
+  at::Tensor document_BT = {};
 };
 
 // q [B, T, H, D]; k, v [B, S, Hkv, D]; returns [B, T, H, D]. A query that sees no key gives zeros.

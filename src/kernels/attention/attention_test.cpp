@@ -50,6 +50,20 @@ TEST(Attention, CachedDecodingMatchesReference) {
   check({2, 1, 9, 4, 2, 8}, mask);
 }
 
+TEST(Attention, DocumentsDoNotSeeOneAnother) {
+  AttentionMask mask;
+  mask.document_BT = at::tensor({0, 0, 0, 1, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0}, at::kLong).view({2, 7});
+  check({2, 7, 7, 4, 2, 8}, mask);
+  check({2, 7, 7, 4, 2, 8}, {.window = 2, .document_BT = mask.document_BT});
+  check({2, 7, 7, 2, 2, 8}, {.kind = MaskKind::bidirectional, .document_BT = mask.document_BT});
+  // The second document of a row gives what it gives alone.
+  const at::Tensor q = random_tensor({1, 7, 2, 8}, 1), k = random_tensor({1, 7, 2, 8}, 2),
+                   v = random_tensor({1, 7, 2, 8}, 3);
+  mask.document_BT = mask.document_BT.narrow(0, 0, 1);
+  const at::Tensor alone = attention(q.narrow(1, 3, 3), k.narrow(1, 3, 3), v.narrow(1, 3, 3), {});
+  EXPECT_TRUE(attention(q, k, v, mask).narrow(1, 3, 3).allclose(alone, 1e-5, 1e-6));
+}
+
 TEST(Attention, PaddedRowsGiveZerosAndFiniteGradients) {
   AttentionMask mask;
   mask.key_valid_BS = at::ones({2, 6}, at::kBool);

@@ -8,29 +8,10 @@
 
 #include "base/random.h"
 #include "io/file.h"
+#include "io/test_folder.h"
 #include "train/run_config.h"
 
 namespace satformer::testing_support {
-
-// A fresh folder, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "satformer-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // uint16 ids below `vocab_size`, with some structure to learn.
 inline void write_shard(const std::string& path, std::int64_t tokens, std::int64_t vocab_size, std::uint64_t seed) {
@@ -47,7 +28,7 @@ inline void write_shard(const std::string& path, std::int64_t tokens, std::int64
 
 // Shards of 32-token vocabulary and overrides of a model that trains a step in milliseconds.
 struct TinyRun {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::vector<std::string> overrides;
 
   explicit TinyRun(const std::string& class_name = "SATFormerForCausalLM") {

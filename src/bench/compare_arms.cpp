@@ -1,0 +1,57 @@
+#include "bench/compare_arms.h"
+
+#include <algorithm>
+
+#include "bench/machine.h"
+
+namespace satformer {
+
+PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
+  PairResult result;
+  const auto run = [&](Arm& arm, double& peak) {
+    const Measurement m = arm.measure(options.seconds);
+    peak = std::max(peak, m.peak_bytes);
+    return m.tokens_per_second;
+  };
+  run(a, result.a_peak_bytes);
+  run(b, result.b_peak_bytes);
+  std::vector<int> own;
+  for (const int pid : {a.pid(), b.pid()}) {
+    if (pid > 0) own.push_back(pid);
+  }
+  int clean = 0;
+  while (clean < options.rounds && std::ssize(result.rounds) < 2 * options.rounds) {
+    const CpuLoad load(own);
+    Round round;
+    if (result.rounds.size() % 2 == 0) {
+      round.a = run(a, result.a_peak_bytes);
+      round.b = run(b, result.b_peak_bytes);
+    } else {
+      round.b = run(b, result.b_peak_bytes);
+      round.a = run(a, result.a_peak_bytes);
+    }
+    round.foreign = load.foreign_share();
+    round.clean = round.foreign <= options.max_foreign;
+    clean += round.clean;
+    result.rounds.push_back(round);
+    if (options.progress) options.progress(round, clean);
+  }
+  result.clean_enough = clean >= options.rounds;
+  std::vector<double> ratios, as, bs;
+  for (const Round& round : result.rounds) {
+    if (result.clean_enough && !round.clean) {
+      ++result.dropped;
+      continue;
+    }
+    ratios.push_back(round.a / round.b);
+    as.push_back(round.a);
+    bs.push_back(round.b);
+  }
+  result.a = median(as);
+  result.b = median(bs);
+  result.ratio = median(ratios);
+  result.interval = bootstrap_median(ratios);
+  return result;
+}
+
+}  // namespace satformer

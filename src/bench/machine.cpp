@@ -1,0 +1,181 @@
+#include "bench/machine.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sum.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "kernels/isa.h"
+#include "kernels/tensor.h"
+
+namespace satformer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Best of several repetitions of at least `least` seconds in all.
+double best_seconds(double least, const std::function<void()>& work) {
+  work();
+  double best = 1e9;
+  const auto start = Clock::now();
+  while (seconds_since(start) < least) {
+    const auto one = Clock::now();
+    work();
+    best = std::min(best, seconds_since(one));
+  }
+  return best;
+}
+
+constexpr std::int64_t fma_rounds = 1 << 20;
+
+// Twelve independent chains of vector multiply-adds keep both units busy. Returns FLOPs; the sum keeps the work
+// alive.
+#if defined(__x86_64__)
+typedef float Vector16 __attribute__((vector_size(64)));
+typedef float Vector8 __attribute__((vector_size(32)));
+
+template <class V>
+[[gnu::always_inline]] inline double chains(float& sink) {
+  constexpr int count = 12;
+  V x[count], a = {}, b = {};
+  const int width = static_cast<int>(sizeof(V) / sizeof(float));
+  for (int i = 0; i < width; ++i) {
+    a[i] = 0.999999f;
+    b[i] = 1e-7f;
+  }
+  for (int c = 0; c < count; ++c) x[c] = b * static_cast<float>(c + 1);
+  for (std::int64_t round = 0; round < fma_rounds; ++round) {
+    for (int c = 0; c < count; ++c) x[c] = x[c] * a + b;
+  }
+  for (int c = 0; c < count; ++c) sink += x[c][0];
+  return 2.0 * count * width * static_cast<double>(fma_rounds);
+}
+[[gnu::target("avx512f"), gnu::optimize("O3,fast-math")]] double fma512(float& sink) {
+  return chains<Vector16>(sink);
+}
+[[gnu::target("avx2,fma"), gnu::optimize("O3,fast-math")]] double fma256(float& sink) {
+  return chains<Vector8>(sink);
+}
+double run_fma(float& sink) {
+  if (__builtin_cpu_supports("avx512f")) return fma512(sink);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fma256(sink);
+  return 0;
+}
+#else
+double run_fma(float&) { return 0; }
+#endif
+
+double fma_flops(int threads) {
+  double best = 0;
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    std::vector<float> sinks(static_cast<std::size_t>(threads) * 32);
+    std::vector<double> flops(static_cast<std::size_t>(threads) * 16);
+    const auto start = Clock::now();
+    {
+      std::vector<std::jthread> workers;
+      for (std::size_t t = 0; t < static_cast<std::size_t>(threads); ++t) {
+        workers.emplace_back([&, t] { flops[t * 16] = run_fma(sinks[t * 32]); });
+      }
+    }
+    const double seconds = seconds_since(start);
+    double total = 0;
+    for (const double f : flops) total += f;
+    best = std::max(best, total / seconds);
+  }
+  return best;
+}
+
+double gemm_flops(at::ScalarType dtype) {
+  constexpr std::int64_t n = 2048;
+  const at::Tensor a = at::ones({n, n}, at::TensorOptions().dtype(dtype));
+  return 2.0 * static_cast<double>(n * n * n) / best_seconds(0.4, [&] { at::mm(a, a); });
+}
+
+double read_bytes() {
+  const at::Tensor data = at::ones({std::int64_t{1} << 26});  // 256 MiB
+  const double bytes = static_cast<double>(data.numel()) * 4;
+  return bytes / best_seconds(0.4, [&] { at::sum(data); });
+}
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown CPU";
+}
+
+double cpu_seconds(const rusage& usage) {
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// utime + stime of /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything up to the last ')'.
+double process_seconds(int pid) {
+  std::ifstream in(concat("/proc/", pid, "/stat"));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto end = text.rfind(')');
+  if (end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(end + 1));
+  std::string skipped;
+  for (int i = 3; i < 14; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+MachineLimits measure_limits(int threads) {
+  const at::NoGradGuard no_grad;
+  MachineLimits limits;
+  limits.cpu = concat(cpu_name(), ", ", active_cpu_isa());
+  limits.threads = threads;
+  limits.fma_flops = fma_flops(threads);
+  limits.gemm_flops = gemm_flops(at::kFloat);
+  limits.gemm_bf16_flops = gemm_flops(at::kBFloat16);
+  limits.read_bytes = read_bytes();
+  return limits;
+}
+
+CpuLoad::CpuLoad(std::vector<int> own) : own_(std::move(own)), start_(read()) {}
+
+CpuLoad::Reading CpuLoad::read() const {
+  Reading reading;
+  reading.wall = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  std::ifstream in("/proc/stat");
+  std::string label;
+  double user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0;
+  in >> label >> user >> nice >> system >> idle >> wait >> irq >> soft >> steal;
+  reading.busy = (user + nice + system + irq + soft + steal) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  rusage self{}, children{};
+  getrusage(RUSAGE_SELF, &self);
+  getrusage(RUSAGE_CHILDREN, &children);
+  reading.own = cpu_seconds(self) + cpu_seconds(children);
+  for (const int pid : own_) reading.own += process_seconds(pid);
+  return reading;
+}
+
+double CpuLoad::foreign_share() const {
+  const Reading now = read();
+  const double wall = now.wall - start_.wall;
+  const double cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
+  if (wall <= 0) return 0;
+  return std::clamp((now.busy - start_.busy - (now.own - start_.own)) / (wall * cores), 0.0, 1.0);
+}
+
+}  // namespace satformer
