@@ -1,8 +1,9 @@
 #include "kernels/adamw/bfloat16.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/sqrt.h>
 
 #include <bit>
 #include <cmath>
@@ -14,45 +15,44 @@
 namespace satformer {
 namespace {
 
-void step_nearest(AdamWTensors& t, const AdamWOptions& o) {
-  const auto step = static_cast<double>(o.step);
-  const double step_size = o.learning_rate / (1.0 - std::pow(o.beta1, step));
-  const double root_correction2 = std::sqrt(1.0 - std::pow(o.beta2, step));
-  for (std::size_t i = 0; i < t.params.size(); ++i) {
-    const at::Tensor grad = o.grad_scale == 1.0 ? t.grads[i] : at::mul(t.grads[i], o.grad_scale);
-    t.params[i].mul_(1.0 - o.learning_rate * o.weight_decay);
-    t.m[i].lerp_(grad, 1.0 - o.beta1);
-    t.v[i].mul_(o.beta2).addcmul_(grad, grad, 1.0 - o.beta2);
-    const at::Tensor denominator = at::sqrt(t.v[i]).div_(root_correction2).add_(o.eps);
-    t.params[i].addcdiv_(t.m[i], denominator, -step_size);
-  }
-}
-
 float to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
+
+void step_nearest(AdamWTensors& t, const AdamWOptions& o) {
+  std::vector<at::Tensor> grads, steps;
+  for (const at::Tensor& grad : t.grads) {
+    // Clipping stores the gradients in bf16 before the optimizer reads them.
+    grads.push_back(o.grad_scale == 1.0 ? grad : at::mul(grad, o.grad_scale));
+    steps.push_back(at::full({}, static_cast<double>(o.step), grad.options().dtype(at::kFloat)));
+  }
+  at::_fused_adamw_(t.params, grads, t.m, t.v, {}, steps, o.learning_rate, o.beta1, o.beta2, o.weight_decay, o.eps,
+                    false, false);
+}
 
 void step_stochastic(AdamWTensors& t, const AdamWOptions& o, std::uint64_t seed,
                      const std::vector<std::uint64_t>& streams) {
   const auto step = static_cast<double>(o.step);
-  const auto correction2 = static_cast<float>(1.0 - std::pow(o.beta2, step));
+  const auto root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(o.beta2, step)));
   const auto step_size = static_cast<float>(o.learning_rate / (1.0 - std::pow(o.beta1, step)));
-  const auto decay = static_cast<float>(1.0 - o.learning_rate * o.weight_decay);
-  const auto beta1 = static_cast<float>(o.beta1), beta2 = static_cast<float>(o.beta2);
-  const auto eps = static_cast<float>(o.eps), scale = static_cast<float>(o.grad_scale);
+  const auto lost = static_cast<float>(o.learning_rate * o.weight_decay);
+  const auto rest1 = static_cast<float>(1.0 - o.beta1), rest2 = static_cast<float>(1.0 - o.beta2);
+  const auto beta2 = static_cast<float>(o.beta2), eps = static_cast<float>(o.eps);
   for (std::size_t i = 0; i < t.params.size(); ++i) {
     const Philox random(seed ^ (static_cast<std::uint64_t>(o.step) * 0x9E3779B97F4A7C15u), streams[i]);
-    const at::Tensor grad = t.grads[i].contiguous();
+    const at::Tensor grad = (o.grad_scale == 1.0 ? t.grads[i] : at::mul(t.grads[i], o.grad_scale)).contiguous();
     const auto* g = static_cast<const std::uint16_t*>(grad.const_data_ptr());
     auto* p = static_cast<std::uint16_t*>(t.params[i].mutable_data_ptr());
     auto* m = static_cast<std::uint16_t*>(t.m[i].mutable_data_ptr());
     auto* v = static_cast<std::uint16_t*>(t.v[i].mutable_data_ptr());
     parallel_ranges(t.params[i].numel(), 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t e = begin; e < end; ++e) {
+        const float gradient = to_float(g[e]);
+        float param = to_float(p[e]);
+        param -= lost * param;
+        const float first = to_float(m[e]) + rest1 * (gradient - to_float(m[e]));
+        const float second = beta2 * to_float(v[e]) + rest2 * gradient * gradient;
+        param -= step_size * first / (std::sqrt(second) / root_correction2 + eps);
         const auto bits = random.block(static_cast<std::uint64_t>(e));
-        const float gradient = to_float(g[e]) * scale;
-        const float first = beta1 * to_float(m[e]) + (1.0f - beta1) * gradient;
-        const float second = beta2 * to_float(v[e]) + (1.0f - beta2) * gradient * gradient;
-        const float update = step_size * first / (std::sqrt(second / correction2) + eps);
-        p[e] = round_stochastically(decay * to_float(p[e]) - update, static_cast<std::uint16_t>(bits[0]));
+        p[e] = round_stochastically(param, static_cast<std::uint16_t>(bits[0]));
         m[e] = round_stochastically(first, static_cast<std::uint16_t>(bits[1]));
         v[e] = round_stochastically(second, static_cast<std::uint16_t>(bits[2]));
       }
@@ -78,8 +78,8 @@ void adamw_step_bf16(AdamWTensors& tensors, const AdamWOptions& options, Bf16Rou
   for (std::size_t i = 0; i < tensors.params.size(); ++i) {
     for (const auto* list : {&tensors.params, &tensors.grads, &tensors.m, &tensors.v}) {
       const at::Tensor& x = (*list)[i];
-      if (!x.defined() || x.scalar_type() != at::kBFloat16 || x.numel() != tensors.params[i].numel() ||
-          (random && (!x.is_cpu() || (list != &tensors.grads && !x.is_contiguous())))) {
+      if (!x.defined() || x.scalar_type() != at::kBFloat16 || x.numel() != tensors.params[i].numel() || !x.is_cpu() ||
+          (list != &tensors.grads && !x.is_contiguous())) {
         fail(ExitCode::internal, "adamw_step_bf16: tensor ", i, " is not bf16 or not of its parameter's size",
              random ? ", or not on the CPU" : "");
       }

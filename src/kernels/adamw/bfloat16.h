@@ -11,12 +11,13 @@
 namespace satformer {
 
 enum class Bf16Rounding {
-  nearest,    // every elementary operation rounds, in the order of torch.optim.AdamW on bf16 tensors
-  stochastic  // the update is computed in fp32; parameter and moments are rounded up or down by chance
+  nearest,    // as torch.optim.AdamW with fused=True on bf16 tensors
+  stochastic  // up or down by chance, in proportion to the distance
 };
 
-// All tensors bf16. `streams` (one for each tensor; stochastic only) and options.step choose the random bits of
-// `seed`: the same call gives the same result for any number of threads.
+// The update is computed in fp32 from bf16 state; parameter and moments are rounded when they are stored. All tensors
+// bf16; stochastic: on the CPU. `streams` (one for each tensor; stochastic only) and options.step choose the random
+// bits of `seed`: the same call gives the same result for any number of threads.
 void adamw_step_bf16(AdamWTensors& tensors, const AdamWOptions& options, Bf16Rounding rounding,
                      std::uint64_t seed = 0, const std::vector<std::uint64_t>& streams = {});
 
