@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -104,10 +105,10 @@ std::string percent(double share) {
 
 void print_row(const Row& row, double peak) {
   const PairResult& p = row.pair;
-  std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s   %9s %6s\n", row.name.c_str(), p.a, p.b, p.ratio,
-              p.interval.low, p.interval.high, human_bytes(p.a_peak_bytes).c_str(),
+  std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s   %9.1f %6s\n", row.name.c_str(), p.a, p.b,
+              p.ratio, p.interval.low, p.interval.high, human_bytes(p.a_peak_bytes).c_str(),
               p.b_peak_bytes > 0 ? concat(std::round(100 * p.a_peak_bytes / p.b_peak_bytes) / 100).c_str() : "-",
-              concat(human_count(row.flops), "F/s").c_str(), peak > 0 ? percent(row.flops / peak).c_str() : "-");
+              row.flops / 1e9, peak > 0 ? percent(row.flops / peak).c_str() : "-");
 }
 
 Json row_json(const Row& row) {
@@ -234,40 +235,41 @@ int run_bench(std::span<const std::string> arguments) {
   }
   if (!o.output.empty()) make_directories(o.output);
 
-  ProgressLine progress;
-  progress.update("bench: measuring what the machine can do");
+  std::optional<ProgressLine> progress(std::in_place);  // one for each arm: its end clears the line
+  progress->update("bench: measuring what the machine can do");
   set_num_threads(spec.threads);
   const MachineLimits limits = measure_limits(num_threads());
   const double peak = o.dtype == "bfloat16" ? limits.gemm_bf16_flops : limits.fma_flops;
-  progress.finish(concat("machine: ", limits.cpu, ", ", limits.threads, " threads; multiply-add peak ",
-                         human_count(limits.fma_flops), "FLOP/s, product ", human_count(limits.gemm_flops),
-                         "FLOP/s (bfloat16 ", human_count(limits.gemm_bf16_flops), "), read ",
-                         human_bytes(limits.read_bytes), "/s"));
+  progress->finish(concat("machine: ", limits.cpu, ", ", limits.threads, " threads; multiply-add peak ",
+                          human_count(limits.fma_flops), "FLOP/s, product ", human_count(limits.gemm_flops),
+                          "FLOP/s (bfloat16 ", human_count(limits.gemm_bf16_flops), "), read ",
+                          human_bytes(limits.read_bytes), "/s"));
   std::unique_ptr<Arm> baseline;
   if (o.peer.empty()) baseline = start_worker(base_spec.architecture, base_spec);
 
   std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
-              "ratio [95 %]", "memory", "ratio", "model", peak > 0 ? "peak" : "");
+              "ratio [95 %]", "memory", "ratio", "GFLOP/s", peak > 0 ? "peak" : "");
   std::vector<Row> rows;
   for (const WorkloadSpec& s : specs) {
     const std::unique_ptr<Arm> arm = start_worker(s.architecture, s);
     std::unique_ptr<Arm> peer;
     if (!o.peer.empty()) peer = command_arm("the peer", peer_command(o.peer, s.architecture));
+    progress.emplace();
     PairOptions pair;
     pair.rounds = static_cast<int>(o.rounds);
     pair.seconds = o.seconds;
     pair.max_foreign = o.max_foreign;
     pair.progress = [&](const Round& round, int done) {
-      progress.update(concat("bench: ", s.architecture, " round ", done, "/", o.rounds, ", ratio ",
-                             std::round(1000 * round.a / round.b) / 1000,
-                             round.clean ? "" : concat(", others took ", percent(round.foreign), " of the CPU")));
+      progress->update(concat("bench: ", s.architecture, " round ", done, "/", o.rounds, ", ratio ",
+                              std::round(1000 * round.a / round.b) / 1000,
+                              round.clean ? "" : concat(", others took ", percent(round.foreign), " of the CPU")));
     };
     Row row{s.architecture, peer ? "peer" : base_spec.architecture,
             compare_arms(*arm, peer ? *peer : *baseline, pair)};
     const std::unique_ptr<Model> model = make_workload_model(s, at::Device(at::kMeta));
     row.flops = row.pair.a * workload_flops_per_token(s, *model);
     row.parameters = static_cast<double>(model->parameters().count());
-    progress.finish("");
+    progress.reset();
     print_row(row, peak);
     if (!row.pair.clean_enough) {
       std::printf("%-18s others used the machine in too many rounds (above %s): all %zu count\n", "",

@@ -62,9 +62,11 @@ std::string bar_chart_svg(const BarChart& chart) {
   svg +=
       "<style>\n"
       "text { font: 13px system-ui, sans-serif; fill: #1f2933; } .title { font-weight: 600; font-size: 15px; }\n"
-      ".soft { fill: #66727f; } .bar { fill: #2f6fb0; } .faint { fill: #a9b8c6; } .paper { fill: #ffffff; }\n"
+      ".soft { fill: #66727f; paint-order: stroke; stroke: #ffffff; stroke-width: 3; } .bar { fill: #2f6fb0; } "
+      ".faint { fill: #a9b8c6; } .paper { fill: #ffffff; }\n"
       ".line { stroke: #1f2933; stroke-width: 1.5; } .reference { stroke: #66727f; stroke-dasharray: 4 4; }\n"
-      "@media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #9aa7b4; } .bar { fill: #5b9bd5; "
+      "@media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #9aa7b4; stroke: #14191f; } .bar "
+      "{ fill: #5b9bd5; "
       "}\n"
       "  .faint { fill: #51606e; } .paper { fill: #14191f; } .line { stroke: #e6edf3; } .reference { stroke: "
       "#9aa7b4; } }\n"
