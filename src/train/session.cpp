@@ -45,12 +45,24 @@ std::shared_ptr<const TokenWindows> open_windows(const RunConfig& config, const 
 bool must_agree(const std::string& path) {
   static const std::set<std::string> free_model = {"max_position_embeddings", "use_cache", "pad_token_id",
                                                    "bos_token_id", "eos_token_id"};
-  static const std::set<std::string> fixed = {
-      "/data/seq_length",         "/training/batch_size",   "/training/gradient_accumulation_steps",
-      "/training/learning_rate",  "/training/min_lr",       "/training/warmup_tokens",
-      "/training/lr_decay_style", "/training/weight_decay", "/training/beta1",
-      "/training/beta2",          "/training/adam_eps",     "/training/grad_clip",
-      "/training/decay",          "/training/dtype",        "/system/seed"};
+  static const std::set<std::string> fixed = {"/data/order",
+                                              "/data/order_ranks",
+                                              "/data/order_workers",
+                                              "/data/seq_length",
+                                              "/training/batch_size",
+                                              "/training/gradient_accumulation_steps",
+                                              "/training/learning_rate",
+                                              "/training/min_lr",
+                                              "/training/warmup_tokens",
+                                              "/training/lr_decay_style",
+                                              "/training/weight_decay",
+                                              "/training/beta1",
+                                              "/training/beta2",
+                                              "/training/adam_eps",
+                                              "/training/grad_clip",
+                                              "/training/decay",
+                                              "/training/dtype",
+                                              "/system/seed"};
   const std::string overrides = "/model/config_overrides/";
   if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;
   return fixed.count(path) != 0;
@@ -71,9 +83,12 @@ void check_same_run(const std::string& checkpoint, const RunSettings& settings, 
          old_class.empty() ? "an unknown model" : old_class, ", but this run trains ",
          settings.architecture().class_name);
   }
+  // A key that the checkpoint's program did not know yet had what is the default now.
+  RunConfig untouched;
+  const Json defaults = ConfigBinding(untouched).to_json().flatten();
   for (const auto& [path, value] : now.items()) {
     const auto it = before.find(path);
-    const Json old = it == before.end() ? Json(nullptr) : *it;
+    const Json old = it == before.end() ? defaults.value(path, Json(nullptr)) : *it;
     if (old == value) continue;
     const std::string change = concat(dotted(path), " is ", value.dump(), ", the checkpoint has ", old.dump());
     if (must_agree(path)) {
@@ -176,7 +191,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   const std::unique_ptr<Model> model = make_model(settings.architecture(), config.model.config, device);
   if (r.resume_from.empty()) {
     if (const std::string path = config.pretrained(); !path.empty()) {
-      load_weights(*model, resolve_model_directory(path) + "/model.safetensors");
+      load_weights(*model, weights_path(resolve_model_directory(path)));
     } else {
       model->parameters().initialise(static_cast<std::uint64_t>(config.system.seed));
     }
