@@ -1,6 +1,7 @@
 # Third-party code: Debian packages, and what tools/setup.sh put under SATFORMER_DEPS_DIR.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(zstd REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 if(SATFORMER_TESTS)
