@@ -139,7 +139,8 @@ int run_info(std::span<const std::string> arguments) {
   if (batch_size < 0) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1 (0: the config's)");
   parse_device(device);
   std::error_code error;
-  if (fs::is_regular_file(path, error) && is_torch_archive(path)) {
+  const bool torch_name = path.ends_with(".pt") || path.ends_with(".pth") || path.ends_with(".bin");
+  if (fs::is_regular_file(path, error) && (torch_name || is_torch_archive(path))) {
     print_archive(path, tensors);
     return 0;
   }

@@ -158,7 +158,7 @@ void ParquetColumn::fail_with_helper() {
     size += count;
   }
   message.resize(size);
-  message = message.substr(0, message.find('\n'));
+  message.resize(std::min(message.find('\n'), message.size()));
   const int status = wait();
   if (WIFEXITED(status) && !message.empty()) {
     for (const ExitCode code : {ExitCode::data, ExitCode::system, ExitCode::memory}) {
