@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "checkpoint/tensor_io.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "io/torch_archive.h"
 
 namespace satformer {
 namespace {
@@ -19,7 +21,38 @@ namespace {
 namespace fs = std::filesystem;
 
 const char* const model_file = "model.safetensors";
+const char* const torch_model_file = "pytorch_model.bin";
 const char* const config_file = "config.json";
+
+// Named tensors of either format.
+class WeightFile {
+ public:
+  explicit WeightFile(const std::string& path) {
+    if (is_torch_archive(path)) {
+      archive_.emplace(path);
+      names_ = archive_->names();
+    } else if (path.ends_with(".bin")) {
+      archive_.emplace(path);  // says what the file is not
+    } else {
+      safetensors_.emplace(path);
+      for (const TensorView& view : safetensors_->tensors()) names_.push_back(view.name);
+    }
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  bool contains(const std::string& name) const {
+    return archive_ ? archive_->contains(name) : safetensors_->find(name) != nullptr;
+  }
+  // Valid until the next call.
+  TensorView read(const std::string& name) {
+    return archive_ ? archive_->read(name, buffer_) : *safetensors_->find(name);
+  }
+
+ private:
+  std::optional<TorchArchive> archive_;
+  std::optional<SafetensorsFile> safetensors_;
+  std::vector<std::string> names_;
+  std::vector<std::byte> buffer_;
+};
 
 }  // namespace
 
@@ -47,47 +80,50 @@ void save_model(const Model& model, const std::string& directory) {
   write_file_atomic(directory + "/" + config_file, model_config_json(model).dump(2) + "\n");
 }
 
-void load_weights(Model& model, const std::string& safetensors_path) {
-  const SafetensorsFile file(safetensors_path);
+void load_weights(Model& model, const std::string& path) {
+  WeightFile file(path);
   at::NoGradGuard no_grad;
-  std::vector<std::string> present;
-  for (const auto& view : file.tensors()) present.push_back(view.name);
   std::set<std::string> used;
   for (Parameter& p : model.parameters().list()) {
-    const TensorView* view = file.find(p.name);
-    if (!view && file.find("_orig_mod." + p.name)) view = file.find("_orig_mod." + p.name);
-    if (!view) {
-      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' of the ", model.architecture(),
-           " model is missing.", did_you_mean(p.name, present));
+    std::string name = p.name;
+    if (!file.contains(name) && file.contains("_orig_mod." + name)) name = "_orig_mod." + name;
+    if (!file.contains(name)) {
+      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' of the ", model.architecture(), " model is missing.",
+           did_you_mean(p.name, file.names()));
     }
-    if (at::IntArrayRef(view->shape) != p.value.sizes()) {
-      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' has shape ", shape_text(view->shape),
+    const TensorView view = file.read(name);
+    if (at::IntArrayRef(view.shape) != p.value.sizes()) {
+      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has shape ", shape_text(view.shape),
            ", the model expects ", shape_text(p.value.sizes()));
     }
-    const at::Tensor loaded = tensor_from_view(*view);
+    const at::Tensor loaded = tensor_from_view(view);
     if (!loaded.is_floating_point()) {
-      fail(ExitCode::checkpoint, safetensors_path, ": tensor '", p.name, "' has type ", view->dtype,
+      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has type ", view.dtype,
            ", expected a floating-point type");
     }
     p.value.copy_(loaded);
-    used.insert(view->name);
+    used.insert(name);
   }
-  for (const auto& view : file.tensors()) {
-    if (used.count(view.name)) continue;
-    const bool tied_head = view.name == "lm_head.weight" && model.config().tie_word_embeddings;
-    if (tied_head) {  // a second copy of a tied head must be the embedding
+  for (const std::string& name : file.names()) {
+    if (used.count(name)) continue;
+    const bool head_name = name == "lm_head.weight" || name == "_orig_mod.lm_head.weight";
+    if (head_name && model.config().tie_word_embeddings) {  // a second copy of a tied head must be the embedding
       const at::Tensor embedding = model.parameters().find("model.embeddings.weight")->value;
-      const at::Tensor head = tensor_from_view(view);
+      const at::Tensor head = tensor_from_view(file.read(name));
       if (head.sizes() == embedding.sizes() && head.to(at::kFloat).equal(embedding.detach().cpu())) continue;
-      fail(ExitCode::checkpoint, safetensors_path,
-           ": tie_word_embeddings is true but lm_head.weight differs from "
-           "model.embeddings.weight");
+      fail(ExitCode::checkpoint, path,
+           ": tie_word_embeddings is true but lm_head.weight differs from model.embeddings.weight");
     }
     std::vector<std::string> expected;
     for (const Parameter& p : model.parameters().list()) expected.push_back(p.name);
-    fail(ExitCode::checkpoint, safetensors_path, ": tensor '", view.name, "' does not belong to a ",
-         model.architecture(), " model of this config.", did_you_mean(view.name, expected));
+    fail(ExitCode::checkpoint, path, ": tensor '", name, "' does not belong to a ", model.architecture(),
+         " model of this config.", did_you_mean(name, expected));
   }
+}
+
+std::string weights_path(const std::string& directory) {
+  const fs::path folder(directory);
+  return (folder / (fs::exists(folder / model_file) ? model_file : torch_model_file)).string();
 }
 
 std::string resolve_model_directory(const std::string& path) {
@@ -97,7 +133,7 @@ std::string resolve_model_directory(const std::string& path) {
     fail(ExitCode::checkpoint, "'", path, "' is not a folder with ", config_file, " and ", model_file);
   }
   const auto holds_model = [&](const fs::path& p) {
-    return fs::exists(p / model_file) && fs::exists(p / config_file);
+    return (fs::exists(p / model_file) || fs::exists(p / torch_model_file)) && fs::exists(p / config_file);
   };
   if (holds_model(path)) return path;
   const RunFolder folder(path);
@@ -108,9 +144,10 @@ std::string resolve_model_directory(const std::string& path) {
     const std::int64_t end = folder.final_step();
     if (steps.empty() || end < 0 || steps.back().step <= end) return folder.final_path();
   }
+  if (holds_model(fs::path(path) / "latest")) return (fs::path(path) / "latest").string();
   if (steps.empty()) {
-    fail(ExitCode::checkpoint, "no model in '", path, "': expected ", config_file, " and ", model_file,
-         " there, in final/ or in checkpoints/step-*/");
+    fail(ExitCode::checkpoint, "no model in '", path, "': expected ", config_file, " and ", model_file, " (or ",
+         torch_model_file, ") there, in final/, latest/ or checkpoints/step-*/");
   }
   return steps.back().path;
 }
@@ -158,7 +195,7 @@ LoadedModel describe_model(const std::string& path, at::Device device) {
 
 LoadedModel load_model(const std::string& path, at::Device device) {
   LoadedModel loaded = describe_model(path, device);
-  load_weights(*loaded.model, loaded.directory + "/" + model_file);
+  load_weights(*loaded.model, weights_path(loaded.directory));
   return loaded;
 }
 

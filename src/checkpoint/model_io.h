@@ -1,4 +1,5 @@
-// Models on disk: a folder with model.safetensors and config.json under the authors' tensor names.
+// Models on disk: a folder with config.json and model.safetensors under the authors' tensor names. Folders that hold
+// pytorch_model.bin instead, as their trainer writes during a run, are read too.
 #pragma once
 
 #include <memory>
@@ -19,13 +20,16 @@ struct LoadedModel {
   std::unique_ptr<Model> model;
   std::string directory;  // where the files were found
 };
-// `path`: a folder with config.json + model.safetensors, a run folder (its latest checkpoint) or a checkpoint folder.
-// Missing, extra or misshapen tensors are Error(checkpoint) naming the tensor, the shapes and the nearest name.
+// `path`: a folder with config.json and weights, a run folder (final/, latest/ or its newest checkpoint) or a
+// checkpoint folder. Missing, extra or misshapen tensors are Error(checkpoint) naming the tensor, the shapes and the
+// nearest name.
 LoadedModel load_model(const std::string& path, at::Device device);
 // The same without reading weights (parameters are allocated, not set): with the meta device, shapes only.
 LoadedModel describe_model(const std::string& path, at::Device device);
-// Loads weights into an existing model of the same architecture and shape.
-void load_weights(Model& model, const std::string& safetensors_path);
+// Loads weights into an existing model of the same architecture and shape, from safetensors or a torch.save archive.
+void load_weights(Model& model, const std::string& path);
+// model.safetensors of a model folder, or else pytorch_model.bin.
+std::string weights_path(const std::string& directory);
 // The config.json of a model folder.
 Json read_model_config(const std::string& path);
 // A model's folder from a path as above.

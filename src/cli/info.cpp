@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -9,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "io/file.h"
+#include "io/torch_archive.h"
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/run_config.h"
@@ -91,6 +94,32 @@ void print_info(const Described& d, bool tensors) {
   }
 }
 
+// What the authors' trainer has in training_state.pt besides tensors.
+void print_training_state(const TorchArchive& file) {
+  std::string text;
+  for (const auto& [key, label] : {std::pair{"step", "step "}, {"epoch", "epoch "}, {"tokens_processed", ""}}) {
+    const auto value = file.integer(key);
+    if (!value) continue;
+    text += concat(text.empty() ? "" : ", ", label, *value, *label ? "" : " tokens");
+  }
+  if (!text.empty()) std::printf("training       %s\n", text.c_str());
+}
+
+// A file of torch.save: what it says of itself, its tensors.
+void print_archive(const std::string& path, bool list) {
+  const TorchArchive file(path);
+  std::printf("%s\n", path.c_str());
+  std::printf("file           torch.save archive of %zu tensors\n", file.names().size());
+  print_training_state(file);
+  if (!list) return;
+  std::printf("\n%-64s %-18s %s\n", "tensor", "shape", "type");
+  std::vector<std::byte> buffer;
+  for (const std::string& name : file.names()) {
+    const TensorView view = file.read(name, buffer);
+    std::printf("%-64s %-18s %s\n", name.c_str(), shape_text(view.shape).c_str(), view.dtype.c_str());
+  }
+}
+
 }  // namespace
 
 int run_info(std::span<const std::string> arguments) {
@@ -99,7 +128,8 @@ int run_info(std::span<const std::string> arguments) {
   std::int64_t seq_length = 0, batch_size = 0;
   Options options("info",
                   "Parameters by part, FLOPs, memory and tensors of a config or a checkpoint. Reads no weights.");
-  options.add("path", path, "A config (JSON), a model folder, a checkpoint or a run folder", true)
+  options
+      .add("path", path, "A config (JSON), a model folder, a checkpoint, a run folder or a file of torch.save", true)
       .flag("--tensors", tensors, "List every tensor")
       .add("--seq-length", seq_length, "Context to count FLOPs and memory for (0: the config's)")
       .add("--batch-size,-b", batch_size, "Sequences to count memory for (0: the config's)")
@@ -108,10 +138,21 @@ int run_info(std::span<const std::string> arguments) {
   if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: the config's)");
   if (batch_size < 0) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1 (0: the config's)");
   parse_device(device);
+  std::error_code error;
+  const bool torch_name = path.ends_with(".pt") || path.ends_with(".pth") || path.ends_with(".bin");
+  if (fs::is_regular_file(path, error) && (torch_name || is_torch_archive(path))) {
+    print_archive(path, tensors);
+    return 0;
+  }
   Described d = describe(path);
   if (seq_length > 0) d.seq_length = seq_length;
   if (batch_size > 0) d.batch_size = batch_size;
   print_info(d, tensors);
+  const std::string state = d.source + "/training_state.pt";
+  if (fs::is_regular_file(state, error)) {
+    std::printf("\n%s\n", state.c_str());
+    print_training_state(TorchArchive(state));
+  }
   return 0;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* footer =
     R"(Inputs are files, folders (read recursively) and globs: .txt is plain text, .jsonl and .json hold one JSON
-object a line, each may be compressed (.gz). A byte order mark is dropped and CRLF read as LF.
+object a line, each may be compressed (.gz, .zst); of .parquet one column is read. "-" is standard input, whose --format
+must be said. A byte order mark is dropped and CRLF read as LF.
 
 A plain text file is one document unless --document-separator or --min-document-bytes divides it; a large file needs
 one of them for a validation split. Documents of white space alone are counted and not written.
@@ -23,7 +24,8 @@ then end-of-sequence; the tokenizer; and manifest.json with counts and checksums
 same bytes whatever --workers is. A run that is stopped leaves no shards.
 
   satformer prepare corpus/*.jsonl.gz -o data --train-tokenizer 32000
-  satformer prepare book.txt -o data --tokenizer byte --min-document-bytes 4000)";
+  satformer prepare book.txt -o data --tokenizer byte --min-document-bytes 4000
+  zstdcat dump.zst | satformer prepare - --format jsonl -o data --tokenizer byte --dedup --max-tokens 1000000000)";
 
 void check_device(const std::string& device) {
   const bool numbered = device.starts_with("cuda:") && device.size() > 5 &&
@@ -49,6 +51,11 @@ void print_summary(const PrepareOptions& options, const PrepareResult& result) {
   std::printf("  documents        %lld train, %lld validation, %lld empty, %lld bad lines skipped\n",
               static_cast<long long>(result.train_documents), static_cast<long long>(result.val_documents),
               static_cast<long long>(result.empty_documents), static_cast<long long>(result.bad_lines));
+  const auto also = [](std::int64_t count, const char* what) {
+    if (count > 0) std::printf("  %-16s %lld %s\n", "", static_cast<long long>(count), what);
+  };
+  also(result.sampled_out, "outside the sample");
+  also(result.duplicate_documents, "identical to an earlier one and left out");
   const double tokens = static_cast<double>(result.train_tokens + result.val_tokens);
   std::printf("  text             %s, %s tokens, %.2f bytes a token\n",
               human_bytes(static_cast<double>(result.bytes)).c_str(), human_count(tokens).c_str(),
@@ -69,7 +76,9 @@ int run_prepare(std::span<const std::string> arguments) {
       .add("--tokenizer", prepare_options.tokenizer, "'byte', a SentencePiece model, or a folder with a tokenizer")
       .add("--train-tokenizer", prepare_options.train_tokenizer,
            "train a SentencePiece BPE tokenizer of this many ids on a sample of the input")
-      .add("--text-key", prepare_options.text_key, "JSON lines: the key that holds the text")
+      .add("--format", prepare_options.format, "what the inputs hold: auto (by name), text, jsonl or parquet")
+      .add("--text-key", prepare_options.text_key,
+           "the key of JSON lines, or the column of Parquet, that holds the text")
       .add("--val-fraction", prepare_options.val_fraction, "share of the documents kept for validation")
       .add("--document-separator", prepare_options.document_separator,
            "plain text: a line equal to this separates documents")
@@ -77,8 +86,15 @@ int run_prepare(std::span<const std::string> arguments) {
            "plain text: end a document at the first blank line after this many bytes (0: at the end of the file)")
       .add("--shard-tokens", prepare_options.shard_tokens, "most tokens in a shard")
       .add("--workers", prepare_options.workers, "tokenizer threads (0: one a core)")
-      .flag("--skip-bad", prepare_options.skip_bad, "count malformed JSON lines instead of stopping at the first")
-      .add("--seed", seed, "seed of the validation split and the tokenizer's sample")
+      .add("--sample", prepare_options.sample, "share of the documents to read, drawn by a hash of seed and place")
+      .add("--max-tokens", prepare_options.max_tokens,
+           "end after the document that fills this many training tokens (0: never)")
+      .add("--shuffle-buffer", prepare_options.shuffle_buffer,
+           "documents that are held back and come out in random order (0: keep the order)")
+      .flag("--dedup", prepare_options.dedup, "leave out documents whose text was there before")
+      .flag("--skip-bad", prepare_options.skip_bad,
+            "count malformed lines, and replace bytes that are not UTF-8, instead of stopping at the first")
+      .add("--seed", seed, "seed of the sample, the shuffle, the validation split and the tokenizer's training text")
       .flag("--overwrite", prepare_options.overwrite, "replace shards that are in the folder")
       .add("--device", device, "accepted like everywhere; this command works on the CPU")
       .footer(footer);

@@ -36,10 +36,8 @@ std::vector<std::string> sample_texts(const std::vector<TextInput>& inputs, cons
       if (key > limit) continue;
       std::string text(batch.view(item));
       if (item.line > 0) {
-        const std::string place = concat(inputs[batch.input].path, ":", item.line);
         try {
-          if (item.too_long) fail(ExitCode::data, place, ": the line is longer than ", max_line_bytes, " bytes");
-          text = json_line_text(text, options.text_key, place);
+          text = item_text(batch, item, inputs[batch.input].path, rules.text_key);
         } catch (const Error&) {
           if (!options.skip_bad) throw;
           continue;
@@ -56,7 +54,7 @@ std::vector<std::string> sample_texts(const std::vector<TextInput>& inputs, cons
     }
     if (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(500)) continue;
     progress.update(concat("sampling text for the tokenizer: ", human_bytes(static_cast<double>(batch.disk_position)),
-                           " of ", human_bytes(static_cast<double>(total_disk))));
+                           total_disk > 0 ? concat(" of ", human_bytes(static_cast<double>(total_disk))) : ""));
   }
   std::vector<Kept> ordered;
   for (auto& [key, text] : kept) ordered.push_back({key.second, std::move(text)});

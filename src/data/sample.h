@@ -12,7 +12,6 @@ namespace satformer {
 struct SampleOptions {
   std::size_t max_bytes = 0;
   std::uint64_t seed = 0;
-  std::string text_key = "text";
   bool skip_bad = false;
 };
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/parquet_column.h"
 #include "data/text_source.h"
 
 namespace satformer {
@@ -30,40 +31,92 @@ std::size_t piece_length(std::string_view text) {
   return at;
 }
 
+static_assert(max_value_bytes == max_line_bytes);
+
 BatchReader::BatchReader(std::vector<TextInput> inputs, DocumentRules rules)
-    : inputs_(std::move(inputs)), rules_(std::move(rules)) {}
+    : inputs_(std::move(inputs)),
+      rules_(std::move(rules)),
+      sample_draws_(rules_.sample.seed, hash_name("document_sample")) {}
 BatchReader::~BatchReader() = default;
+
+void BatchReader::open() {
+  const TextInput& input = inputs_[input_];
+  if (input.format == TextFormat::parquet) {
+    column_ = std::make_unique<ParquetColumn>(input.path, rules_.text_key);
+  } else {
+    stream_ = std::make_unique<TextStream>(input, rules_.replace_invalid);
+  }
+  stream_ended_ = any_piece_ = any_document_ = in_long_line_ = false;
+  line_ = document_bytes_ = 0;
+  replaced_bytes_ = 0;
+  document_.clear();
+  pending_.clear();
+  pending_from_ = searched_ = 0;
+  choose_document();
+}
+
+std::uint64_t BatchReader::disk_position() const {
+  if (stream_) return stream_->disk_position();
+  const double share = column_->num_rows() == 0
+                           ? 1.0
+                           : static_cast<double>(column_->rows_read()) / static_cast<double>(column_->num_rows());
+  return static_cast<std::uint64_t>(share * static_cast<double>(inputs_[input_].disk_bytes));
+}
 
 bool BatchReader::next(TextBatch& batch) {
   batch = TextBatch();
   while (input_ < inputs_.size()) {
-    if (!stream_) {
-      stream_ = std::make_unique<TextStream>(inputs_[input_]);
-      stream_ended_ = any_piece_ = any_document_ = in_long_line_ = false;
-      line_ = document_bytes_ = 0;
-      document_.clear();
-      pending_.clear();
-      pending_from_ = searched_ = 0;
-    }
+    if (!stream_ && !column_) open();
     batch.input = input_;
-    const bool json_lines = inputs_[input_].json_lines;
-    while (!is_full(batch)) {
-      if (json_lines) {
+    batch.format = inputs_[input_].format;
+    while (!is_full(batch) && !exhausted()) {
+      if (batch.format == TextFormat::parquet) {
+        read_rows(batch);
+      } else if (batch.format == TextFormat::json_lines) {
         read_lines(batch);
       } else {
         read_documents(batch);
       }
-      if (stream_ended_ && pending_from_ == pending_.size()) break;
     }
-    batch.disk_position = finished_bytes_ + stream_->disk_position();
-    if (stream_ended_ && pending_from_ == pending_.size()) {
-      finished_bytes_ += stream_->disk_position();
+    if (stream_)
+      batch.replaced_bytes += stream_->replaced_bytes() - std::exchange(replaced_bytes_, stream_->replaced_bytes());
+    batch.disk_position = finished_bytes_ + disk_position();
+    if (exhausted()) {
+      finished_bytes_ += inputs_[input_].disk_bytes > 0 ? inputs_[input_].disk_bytes : disk_position();
       stream_.reset();
+      column_.reset();
       ++input_;
     }
     if (!batch.items.empty()) return true;
   }
-  return false;
+  return batch.sampled_out > 0 || batch.replaced_bytes > 0;
+}
+
+void BatchReader::choose_document() {
+  wanted_ = rules_.sample.share >= 1 || sample_draws_.uniform(document_number_) < rules_.sample.share;
+}
+
+bool BatchReader::skip_item(TextBatch& batch) {
+  choose_document();
+  ++document_number_;
+  if (!wanted_) ++batch.sampled_out;
+  return !wanted_;
+}
+
+void BatchReader::read_rows(TextBatch& batch) {
+  ParquetColumn::Value value;
+  if (!column_->next(value)) {
+    stream_ended_ = true;
+    return;
+  }
+  ++line_;
+  if (skip_item(batch)) return;
+  batch.items.push_back({.begin = batch.text.size(),
+                         .size = value.text.size(),
+                         .line = line_,
+                         .too_long = value.too_long,
+                         .null = value.null});
+  batch.text += value.text;
 }
 
 // Adds the complete lines there are until the batch is full, or reads one block more.
@@ -83,9 +136,13 @@ void BatchReader::read_lines(TextBatch& batch) {
     if (!whole && end == pending_from_ && !in_long_line_) return;
     ++line_;
     const std::string_view line = std::string_view(pending_).substr(pending_from_, end - pending_from_);
-    if (std::exchange(in_long_line_, false) || line.size() > max_line_bytes) {
+    const bool too_long = std::exchange(in_long_line_, false) || line.size() > max_line_bytes;
+    const bool blank = !too_long && is_blank(line);
+    if (blank || skip_item(batch)) {
+      // nothing to add
+    } else if (too_long) {
       batch.items.push_back({.line = line_, .too_long = true});
-    } else if (!is_blank(line)) {
+    } else {
       batch.items.push_back({.begin = batch.text.size(), .size = line.size(), .line = line_});
       batch.text += line;
     }
@@ -142,8 +199,9 @@ void BatchReader::read_documents(TextBatch& batch) {
 }
 
 void BatchReader::add_text(TextBatch& batch, std::string_view text) {
-  document_ += text;
   document_bytes_ += text.size();
+  if (!wanted_) return;
+  document_ += text;
   std::size_t from = 0;
   while (document_.size() - from > max_piece_bytes) {
     const std::string_view rest = std::string_view(document_).substr(from);
@@ -157,13 +215,19 @@ void BatchReader::add_text(TextBatch& batch, std::string_view text) {
 }
 
 void BatchReader::end_document(TextBatch& batch) {
-  batch.items.push_back(
-      {.begin = batch.text.size(), .size = document_.size(), .continued = any_piece_, .ends_document = true});
-  batch.text += document_;
+  if (wanted_) {
+    batch.items.push_back(
+        {.begin = batch.text.size(), .size = document_.size(), .continued = any_piece_, .ends_document = true});
+    batch.text += document_;
+  } else {
+    ++batch.sampled_out;
+  }
   document_.clear();
   document_bytes_ = 0;
   any_piece_ = false;
   any_document_ = true;
+  ++document_number_;
+  choose_document();
 }
 
 }  // namespace satformer

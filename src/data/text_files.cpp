@@ -1,7 +1,7 @@
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -15,43 +15,69 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_gzip_name(std::string_view name) { return name.ends_with(".gz"); }
+Compression compression_by_name(std::string_view name) {
+  if (name.ends_with(".gz")) return Compression::gzip;
+  return name.ends_with(".zst") || name.ends_with(".zstd") ? Compression::zstd : Compression::none;
+}
 
-std::string_view without_gz(std::string_view name) {
-  return has_gzip_name(name) ? name.substr(0, name.size() - 3) : name;
+std::string_view uncompressed_name(std::string_view name) {
+  return compression_by_name(name) == Compression::none ? name : name.substr(0, name.rfind('.'));
 }
 
 bool has_json_name(std::string_view name) {
-  return without_gz(name).ends_with(".jsonl") || without_gz(name).ends_with(".json");
+  return uncompressed_name(name).ends_with(".jsonl") || uncompressed_name(name).ends_with(".json");
 }
 
-bool is_recognised(std::string_view name) { return has_json_name(name) || without_gz(name).ends_with(".txt"); }
+bool has_parquet_name(std::string_view name) { return name.ends_with(".parquet"); }
 
-TextInput examine(const std::string& path) {
-  TextInput input{.path = path, .json_lines = has_json_name(path), .gzip = has_gzip_name(path), .disk_bytes = 0};
-  std::error_code error;
-  input.disk_bytes = fs::file_size(path, error);
-  if (error) fail_errno("examine", path, error.value());
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail_errno("open", path, errno ? errno : EIO);
-  std::array<char, 4096> head{};
-  file.read(head.data(), head.size());
-  const std::string_view bytes(head.data(), static_cast<std::size_t>(file.gcount()));
-  if (bytes.starts_with("\x1f\x8b")) input.gzip = true;
-  if (!input.gzip && bytes.find('\0') != std::string_view::npos) {
-    fail(ExitCode::data, path, ": not a text file: it has a zero byte among its first ", bytes.size());
+bool is_recognised(std::string_view name) {
+  return has_json_name(name) || has_parquet_name(name) || uncompressed_name(name).ends_with(".txt");
+}
+
+// Up to 4096 bytes from the beginning.
+std::string head_of(const TextInput& input) {
+  std::string head(4096, '\0');
+  std::size_t size = 0;
+  if (input.spool) {
+    while (size < head.size()) {
+      const std::size_t count = input.spool->read(size, head.data() + size, head.size() - size);
+      if (count == 0) break;
+      size += count;
+    }
+  } else {
+    errno = 0;
+    std::ifstream file(input.path, std::ios::binary);
+    if (!file) fail_errno("open", input.path, errno ? errno : EIO);
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    size = static_cast<std::size_t>(file.gcount());
   }
-  return input;
+  head.resize(size);
+  return head;
+}
+
+void examine(TextInput& input, std::optional<TextFormat> format) {
+  const std::string head = head_of(input);
+  const bool parquet = head.starts_with("PAR1") || has_parquet_name(input.path);
+  input.format = format                      ? *format
+                 : parquet                   ? TextFormat::parquet
+                 : has_json_name(input.path) ? TextFormat::json_lines
+                                             : TextFormat::plain;
+  if (input.format == TextFormat::parquet) return;
+  input.compression = compression_of(head);
+  if (input.compression == Compression::none) input.compression = compression_by_name(input.path);
+  if (input.compression == Compression::none && head.find('\0') != std::string::npos) {
+    fail(ExitCode::data, input.path, ": not a text file: it has a zero byte among its first ", head.size());
+  }
 }
 
 class Finder {
  public:
-  explicit Finder(std::span<const std::string> exclude) {
-    for (const std::string& path : exclude) excluded_.insert(canonical(path));
+  explicit Finder(const InputRules& rules) : format_(rules.format) {
+    for (const std::string& path : rules.exclude) excluded_.insert(canonical(path));
   }
 
   void add(const std::string& pattern) {
+    if (pattern == "-") return add_standard_input();
     std::error_code error;
     if (fs::exists(pattern, error)) return add_path(pattern);
     if (pattern.find_first_of("*?[") == std::string::npos) fail_errno("open", pattern, ENOENT);
@@ -73,6 +99,23 @@ class Finder {
     return error ? path : result.string();
   }
 
+  void add_standard_input() {
+    if (!format_) {
+      fail(ExitCode::usage, "standard input has no name that tells its format: say --format text or --format jsonl");
+    }
+    if (*format_ == TextFormat::parquet) {
+      fail(ExitCode::usage, "a Parquet file cannot be read from standard input, since its index is at its end");
+    }
+    if (!seen_.insert("-").second) {
+      ++list_.duplicates;
+      return;
+    }
+    TextInput input{.path = "-"};
+    input.spool = std::make_shared<SpooledInput>(STDIN_FILENO, "standard input");
+    examine(input, format_);
+    list_.files.push_back(std::move(input));
+  }
+
   void add_path(const std::string& path) {
     std::error_code error;
     if (fs::is_directory(path, error)) return add_folder(path);
@@ -81,7 +124,11 @@ class Finder {
       ++list_.duplicates;
       return;
     }
-    list_.files.push_back(examine(path));
+    TextInput input{.path = path};
+    input.disk_bytes = fs::file_size(path, error);
+    if (error) fail_errno("examine", path, error.value());
+    examine(input, format_);
+    list_.files.push_back(std::move(input));
   }
 
   void add_folder(const std::string& folder) {
@@ -100,20 +147,32 @@ class Finder {
       if (error) break;
     }
     if (error) fail_errno("read folder", folder, error.value());
-    if (paths.empty())
-      fail(ExitCode::data, folder, ": no .txt, .jsonl or .json file (each also .gz) is in this folder");
+    if (paths.empty()) {
+      fail(ExitCode::data, folder,
+           ": no .txt, .jsonl or .json file (each also .gz or .zst) nor .parquet file is in this folder");
+    }
     std::sort(paths.begin(), paths.end());
     for (const std::string& path : paths) add_path(path);
   }
 
+  std::optional<TextFormat> format_;
   InputList list_;
   std::set<std::string> seen_, excluded_;
 };
 
 }  // namespace
 
-InputList find_inputs(std::span<const std::string> patterns, std::span<const std::string> exclude) {
-  Finder finder(exclude);
+std::optional<TextFormat> text_format(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  if (name == "text") return TextFormat::plain;
+  if (name == "jsonl") return TextFormat::json_lines;
+  if (name == "parquet") return TextFormat::parquet;
+  const std::vector<std::string> names = {"auto", "text", "jsonl", "parquet"};
+  fail(ExitCode::usage, "--format '", name, "' is not one of auto, text, jsonl, parquet.", did_you_mean(name, names));
+}
+
+InputList find_inputs(std::span<const std::string> patterns, const InputRules& rules) {
+  Finder finder(rules);
   for (const std::string& pattern : patterns) finder.add(pattern);
   return finder.take();
 }

@@ -1,101 +1,146 @@
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "data/text_source.h"
+#include "io/tokenizer.h"
 
 namespace satformer {
 namespace {
+
 constexpr std::size_t block_bytes = std::size_t{256} << 10;
-}
 
-// Raw bytes of the file, decompressed where it is gzip (of one or several members).
-struct TextStream::Source {
-  explicit Source(const TextInput& input)
-      : path(input.path), gzip(input.gzip), compressed(gzip ? block_bytes : 0, '\0') {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail_errno("open", path, errno);
-    if (!gzip) return;
-    if (inflateInit2(&zlib, 15 + 16) != Z_OK) {
-      ::close(descriptor);
-      fail(ExitCode::memory, path, ": out of memory for decompression");
-    }
+// Bytes as they are on disk, or come from standard input.
+class RawReader : public ByteReader {
+ public:
+  explicit RawReader(const TextInput& input) : path_(input.path), spool_(input.spool) {
+    if (spool_) return;
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail_errno("open", path_, errno);
   }
-  ~Source() {
-    if (gzip) inflateEnd(&zlib);
-    ::close(descriptor);
+  ~RawReader() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
+  RawReader(const RawReader&) = delete;
+  RawReader& operator=(const RawReader&) = delete;
 
-  std::size_t read_disk(char* to, std::size_t size) {
-    for (;;) {
-      const ssize_t count = ::read(descriptor, to, size);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_errno("read", path, errno);
-      position += static_cast<std::uint64_t>(count);
-      return static_cast<std::size_t>(count);
-    }
-  }
-
-  // Fills `out` with up to a block; empty at the end.
-  void read(std::string& out) {
-    out.resize(block_bytes);
-    out.resize(gzip ? inflate_block(out.data(), out.size()) : read_disk(out.data(), out.size()));
-  }
-
-  bool more_input() {
-    if (zlib.avail_in > 0) return true;
-    zlib.next_in = reinterpret_cast<Bytef*>(compressed.data());
-    zlib.avail_in = static_cast<uInt>(read_disk(compressed.data(), compressed.size()));
-    return zlib.avail_in > 0;
-  }
-
-  std::size_t inflate_block(char* to, std::size_t size) {
-    zlib.next_out = reinterpret_cast<Bytef*>(to);
-    zlib.avail_out = static_cast<uInt>(size);
-    while (zlib.avail_out > 0) {
-      if (!more_input()) {
-        if (in_member) fail(ExitCode::data, path, ": the gzip data is cut off");
-        break;
+  std::size_t read(char* to, std::size_t size) override {
+    std::size_t count = 0;
+    if (spool_) {
+      count = spool_->read(position_, to, size);
+    } else {
+      ssize_t result = 0;
+      while ((result = ::read(descriptor_, to, size)) < 0 && errno == EINTR) {
       }
-      if (!in_member && any_member && *zlib.next_in == 0) {  // padding after the last member
-        ++zlib.next_in;
-        --zlib.avail_in;
-        continue;
-      }
-      in_member = true;
-      const int status = inflate(&zlib, Z_NO_FLUSH);
-      if (status == Z_STREAM_END) {
-        in_member = false;
-        any_member = true;
-        inflateReset(&zlib);
-      } else if (status == Z_MEM_ERROR) {
-        fail(ExitCode::memory, path, ": out of memory for decompression");
-      } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        fail(ExitCode::data, path, ": the gzip data is corrupt: ", zlib.msg ? zlib.msg : "needs a dictionary");
-      }
+      if (result < 0) fail_errno("read", path_, errno);
+      count = static_cast<std::size_t>(result);
     }
-    return size - zlib.avail_out;
+    position_ += count;
+    return count;
   }
+  std::uint64_t position() const { return position_; }
 
-  std::string path;
-  bool gzip;
-  int descriptor = -1;
-  std::uint64_t position = 0;
-  std::string compressed;
-  z_stream zlib{};
-  bool in_member = true, any_member = false;
+ private:
+  std::string path_;
+  std::shared_ptr<SpooledInput> spool_;
+  int descriptor_ = -1;
+  std::uint64_t position_ = 0;
 };
 
-TextStream::TextStream(const TextInput& input) : source_(std::make_unique<Source>(input)) {}
+// Finds what is not UTF-8 in a text that comes in blocks.
+class Utf8Check {
+ public:
+  Utf8Check(std::string path, bool replace) : path_(std::move(path)), replace_(replace) {}
+
+  // Leaves `block` valid; a character that its end cuts waits for the next. An empty block ends the text.
+  void pass(std::string& block) {
+    const bool last = block.empty();
+    block.insert(0, std::exchange(cut_, {}));
+    std::string repaired;
+    std::size_t copied = 0, at = 0;
+    while (at < block.size()) {
+      std::uint64_t eight = 0;
+      if (block.size() - at >= 8) std::memcpy(&eight, block.data() + at, 8);
+      if (block.size() - at >= 8 && (eight & 0x8080808080808080u) == 0) {
+        at += 8;
+        continue;
+      }
+      const int length = utf8_length(std::string_view(block).substr(at));
+      if (length > 0) {
+        at += static_cast<std::size_t>(length);
+        continue;
+      }
+      if (length == 0 && !last) break;
+      if (!replace_) refuse(block, at);
+      ++replaced_;
+      repaired += block.substr(copied, at - copied) + "\xEF\xBF\xBD";
+      copied = ++at;
+    }
+    cut_ = block.substr(at);
+    offset_ += at;
+    lines_ +=
+        static_cast<std::uint64_t>(std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    block.resize(at);
+    if (copied > 0) block = repaired + block.substr(copied);
+  }
+  std::int64_t replaced() const { return replaced_; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& block, std::size_t at) const {
+    const auto line =
+        lines_ + 1 +
+        static_cast<std::uint64_t>(std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    char byte[8];
+    std::snprintf(byte, sizeof byte, "0x%02X", static_cast<unsigned char>(block[at]));
+    fail(ExitCode::data, path_, ":", line, ": not UTF-8: ", byte, " at byte ", offset_ + at + 1,
+         " of the text; convert the file, or replace such bytes with --skip-bad");
+  }
+
+  std::string path_;
+  bool replace_;
+  std::string cut_;
+  std::uint64_t offset_ = 0, lines_ = 0;  // before `cut_`
+  std::int64_t replaced_ = 0;
+};
+
+}  // namespace
+
+struct TextStream::Source {
+  Source(const TextInput& input, bool replace_invalid) : raw(input), utf8(input.path, replace_invalid) {
+    check_utf8 = input.format == TextFormat::plain;
+    if (input.compression != Compression::none) text = make_decompressor(input.compression, raw, input.path);
+  }
+  // Fills `out` with up to a block; empty at the end.
+  void read(std::string& out) {
+    ByteReader& reader = text ? *text : static_cast<ByteReader&>(raw);
+    do {
+      out.resize(block_bytes);
+      out.resize(reader.read(out.data(), out.size()));
+      if (!check_utf8) return;
+      const bool end = out.empty();
+      utf8.pass(out);
+      if (end) return;
+    } while (out.empty());
+  }
+
+  RawReader raw;
+  std::unique_ptr<ByteReader> text;
+  Utf8Check utf8;
+  bool check_utf8 = false;
+};
+
+TextStream::TextStream(const TextInput& input, bool replace_invalid)
+    : source_(std::make_unique<Source>(input, replace_invalid)) {}
 TextStream::~TextStream() = default;
 
-std::uint64_t TextStream::disk_position() const { return source_->position; }
+std::int64_t TextStream::replaced_bytes() const { return source_->utf8.replaced(); }
+std::uint64_t TextStream::disk_position() const { return source_->raw.position(); }
 
 bool TextStream::read(std::string& out) {
   source_->read(block_);

@@ -1,8 +1,12 @@
 #include "data/tokenize.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
+#include "io/file.h"
 
 namespace satformer {
 namespace {
@@ -14,6 +18,7 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
   std::string problem;  // empty: `text` is it
   std::string text;
   bool found = false;
+  std::size_t stopped_at = 0;  // where it is not JSON
   std::vector<std::string> keys;
 
   bool null() override { return other("null"); }
@@ -55,6 +60,7 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    stopped_at = position;
     return refuse(concat("not valid JSON at byte ", position));
   }
 
@@ -74,12 +80,53 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
   bool wanted_ = false;
 };
 
-void encode_document(std::string_view text, const Tokenizer& tokenizer, std::vector<std::int32_t>& ids) {
+// Drops a byte order mark and turns CRLF into LF.
+std::string normalised(std::string text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  if (text.find('\r') == std::string::npos) return text;
+  std::string unix_text;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    unix_text += text[i];
+  }
+  return unix_text;
+}
+
+// Where a text stops being UTF-8; its size where it never does.
+std::size_t first_invalid(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const int length = utf8_length(text.substr(at));
+    if (length <= 0) break;
+    at += static_cast<std::size_t>(length);
+  }
+  return at;
+}
+
+std::string not_utf8(std::string_view text, std::size_t at) {
+  char byte[8];
+  std::snprintf(byte, sizeof byte, "0x%02X", static_cast<unsigned char>(text[at]));
+  return concat("not UTF-8: ", byte, " at byte ", at + 1);
+}
+
+void add_piece(std::string_view piece, bool continued, bool ends_document, const TokenizeRules& rules,
+               TokenBatch& result) {
+  const auto ids = continued ? rules.tokenizer->encode_continued(piece) : rules.tokenizer->encode(piece);
+  result.ids.insert(result.ids.end(), ids.begin(), ids.end());
+  std::string sha256;
+  if (rules.hash) {
+    Sha256 hash;
+    hash.update(piece);
+    sha256 = hash.hex();
+  }
+  result.parts.push_back({ids.size(), piece.size(), ends_document, std::move(sha256)});
+}
+
+void add_document(std::string_view text, const TokenizeRules& rules, TokenBatch& result) {
   for (bool continued = false; !text.empty(); continued = true) {
     const std::string_view piece = text.substr(0, piece_length(text));
-    const auto part = continued ? tokenizer.encode_continued(piece) : tokenizer.encode(piece);
-    ids.insert(ids.end(), part.begin(), part.end());
     text.remove_prefix(piece.size());
+    add_piece(piece, continued, text.empty(), rules, result);
   }
 }
 
@@ -94,50 +141,60 @@ std::string json_line_text(std::string_view line, const std::string& key, const 
     finder.problem = concat("the key '", key, "' is missing; there is ", keys.empty() ? "none" : keys, ".",
                             did_you_mean(key, finder.keys));
   }
-  if (!finder.problem.empty()) fail(ExitCode::data, place, ": ", finder.problem);
-  std::string text = std::move(finder.text);
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (text.find('\r') == std::string::npos) return text;
-  std::string unix_text;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
-    unix_text += text[i];
+  if (finder.stopped_at > 0) {
+    const std::size_t at = first_invalid(line);
+    if (at < std::min(finder.stopped_at, line.size())) finder.problem = not_utf8(line, at) + " of the line";
   }
-  return unix_text;
+  if (!finder.problem.empty()) fail(ExitCode::data, place, ": ", finder.problem);
+  return normalised(std::move(finder.text));
+}
+
+std::string item_text(const TextBatch& batch, const TextItem& item, const std::string& path, const std::string& key) {
+  const bool row = batch.format == TextFormat::parquet;
+  const std::string place = concat(path, row ? ": row " : ":", item.line);
+  if (item.too_long) {
+    fail(ExitCode::data, place, ": the ", row ? "value" : "line", " is longer than ", max_line_bytes, " bytes");
+  }
+  if (!row) return json_line_text(batch.view(item), key, place);
+  if (item.null) fail(ExitCode::data, place, ": '", key, "' is null, not a string");
+  const std::string_view text = batch.view(item);
+  if (const std::size_t at = first_invalid(text); at < text.size()) {
+    fail(ExitCode::data, place, ": '", key, "' is ", not_utf8(text, at));
+  }
+  return normalised(std::string(text));
 }
 
 TokenBatch tokenize(const TextBatch& batch, const std::string& path, const TokenizeRules& rules) {
   TokenBatch result;
   result.disk_position = batch.disk_position;
+  result.sampled_out = batch.sampled_out;
+  result.replaced_bytes = batch.replaced_bytes;
   for (const TextItem& item : batch.items) {
-    const std::string_view raw = batch.view(item);
-    const std::size_t before = result.ids.size();
     if (item.line == 0) {
+      const std::string_view raw = batch.view(item);
       if (item.ends_document && !item.continued && is_blank(raw)) {
         ++result.empty_documents;
-        continue;
+      } else {
+        add_piece(raw, item.continued, item.ends_document, rules, result);
       }
-      const auto ids = item.continued ? rules.tokenizer->encode_continued(raw) : rules.tokenizer->encode(raw);
-      result.ids.insert(result.ids.end(), ids.begin(), ids.end());
-      result.parts.push_back({ids.size(), raw.size(), item.ends_document});
       continue;
     }
     std::string text;
     try {
-      const std::string place = concat(path, ":", item.line);
-      if (item.too_long) fail(ExitCode::data, place, ": the line is longer than ", max_line_bytes, " bytes");
-      text = json_line_text(raw, rules.text_key, place);
+      text = item_text(batch, item, path, rules.text_key);
     } catch (const Error&) {
-      if (!rules.skip_bad) throw;
+      if (!rules.skip_bad) {
+        result.error = std::current_exception();
+        return result;
+      }
       ++result.bad_lines;
       continue;
     }
     if (is_blank(text)) {
       ++result.empty_documents;
-      continue;
+    } else {
+      add_document(text, rules, result);
     }
-    encode_document(text, *rules.tokenizer, result.ids);
-    result.parts.push_back({result.ids.size() - before, text.size(), true});
   }
   return result;
 }

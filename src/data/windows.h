@@ -26,6 +26,9 @@ class TokenWindows {
     std::int64_t offset;
   };
   Place place(std::int64_t window) const;
+  std::size_t num_shards() const { return first_.size() - 1; }
+  std::int64_t first_window(std::size_t shard) const { return first_[shard]; }
+  std::int64_t shard_windows(std::size_t shard) const { return first_[shard + 1] - first_[shard]; }
 
  private:
   std::shared_ptr<const TokenShards> shards_;
@@ -34,13 +37,20 @@ class TokenWindows {
   std::int64_t total_ = 0;
 };
 
-// The n-th window ever visited, n counted over epochs: a fresh seeded permutation of all windows each epoch. The only
-// state is n itself, which checkpoints store.
-class DataOrder {
+// The n-th window ever visited, n counted over epochs. The only state is n itself, which checkpoints store.
+class WindowOrder {
+ public:
+  virtual ~WindowOrder() = default;
+  virtual std::int64_t window(std::int64_t n) const = 0;  // thread-safe
+  virtual std::int64_t epoch(std::int64_t n) const = 0;
+};
+
+// A fresh seeded permutation of all windows each epoch.
+class DataOrder : public WindowOrder {
  public:
   DataOrder(std::int64_t num_windows, std::uint64_t seed);
-  std::int64_t window(std::int64_t n) const;
-  std::int64_t epoch(std::int64_t n) const { return n / num_windows_; }
+  std::int64_t window(std::int64_t n) const override;
+  std::int64_t epoch(std::int64_t n) const override { return n / num_windows_; }
 
  private:
   std::int64_t num_windows_;

@@ -207,15 +207,16 @@ class SentencePieceTokenizer : public Tokenizer {
   static void load(const std::string& model, const std::string& origin, SentencePieceProcessor& processor) {
     const auto status = processor.LoadFromSerializedProto(model);
     if (!status.ok() || processor.GetPieceSize() < 1) {
-      fail(ExitCode::data, origin,
-           ": not a usable SentencePiece model: ", status.ok() ? "its vocabulary is empty" : status.error_message());
+      fail(ExitCode::data, origin, ": not a usable SentencePiece model: ",
+           status.ok() ? "its vocabulary is empty" : sentencepiece_message(status.error_message()));
     }
   }
 
   std::string normalize(std::string_view text) const {
     std::string normalized;
     const auto status = normalizer_.Normalize(text, &normalized);
-    if (!status.ok()) fail(ExitCode::data, origin_, ": text cannot be normalised: ", status.error_message());
+    if (!status.ok())
+      fail(ExitCode::data, origin_, ": text cannot be normalised: ", sentencepiece_message(status.error_message()));
     return normalized;
   }
 
@@ -241,7 +242,8 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto encode_raw = [this](std::string_view text, std::vector<std::int32_t>& ids) {
       std::vector<int> part;
       const auto status = segmenter_.Encode(text, &part);
-      if (!status.ok()) fail(ExitCode::data, origin_, ": text cannot be encoded: ", status.error_message());
+      if (!status.ok())
+        fail(ExitCode::data, origin_, ": text cannot be encoded: ", sentencepiece_message(status.error_message()));
       ids.insert(ids.end(), part.begin(), part.end());
     };
     std::vector<std::int32_t> ids;
@@ -282,6 +284,25 @@ class SentencePieceTokenizer : public Tokenizer {
 };
 
 }  // namespace
+
+// The library begins a message with "src/file.cc(12) [condition] ", and often that is all.
+std::string sentencepiece_message(std::string_view message) {
+  const std::size_t open = message.find(") [");
+  const std::size_t source = message.rfind('(', open);
+  if (open == std::string_view::npos || source == std::string_view::npos ||
+      message.substr(0, source).find(' ') != std::string_view::npos) {
+    return std::string(message);
+  }
+  std::size_t at = open + 2;
+  int depth = 0;
+  do {
+    depth += message[at] == '[' ? 1 : message[at] == ']' ? -1 : 0;
+  } while (++at < message.size() && depth > 0);
+  const std::string_view condition = message.substr(open + 3, at - open - 4);
+  std::string_view rest = message.substr(at);
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  return rest.empty() ? concat("SentencePiece asks for ", condition) : std::string(rest);
+}
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(std::string model, const std::string& origin) {
   return std::make_unique<SentencePieceTokenizer>(std::move(model), origin);

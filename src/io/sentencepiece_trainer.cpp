@@ -1,6 +1,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <unordered_map>
@@ -88,8 +89,16 @@ std::string train_sentencepiece(std::span<const std::string> texts, std::int64_t
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
   if (!status.ok() || model.empty()) {
-    fail(ExitCode::data, "training a tokenizer of ", vocab_size,
-         " ids failed: ", status.ok() ? "the text has no usable line" : status.error_message());
+    const std::string message =
+        sentencepiece_message(status.ok() ? "the text has no usable line" : status.error_message());
+    // The library's advice names an option that it alone has.
+    long long asked = 0, needed = 0;
+    if (std::sscanf(message.c_str(), "Vocabulary size is smaller than required_chars. %lld vs %lld", &asked,
+                    &needed) == 2) {
+      fail(ExitCode::data, "a tokenizer of ", vocab_size,
+           " ids cannot hold the characters of the text: ask for at least ", needed, " ids");
+    }
+    fail(ExitCode::data, "training a tokenizer of ", vocab_size, " ids failed: ", message);
   }
   const auto tokenizer = make_sentencepiece_tokenizer(model, "the trained tokenizer");
   if (tokenizer->vocab_size() != vocab_size) {

@@ -52,6 +52,9 @@ std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(std::string model, const
 void check_trained_vocab(std::int64_t vocab_size);  // Error(usage) for a size that cannot be trained
 std::string train_sentencepiece(std::span<const std::string> texts, std::int64_t vocab_size);
 
+// What a status of the SentencePiece library says, without the place in its sources.
+std::string sentencepiece_message(std::string_view message);
+
 // Streams decoded text of one sequence as it grows: returns the new complete UTF-8 after each id, keeps back a
 // partial character. Bytes that cannot be UTF-8 come out as U+FFFD.
 class StreamDecoder {

@@ -165,6 +165,27 @@ TEST(TrainSentencepiece, SaysWhenTheTextIsTooSmall) {
   EXPECT_THROW(train_sentencepiece(std::vector<std::string>{""}, 400), Error);
 }
 
+// Nothing of where the library was compiled.
+TEST(TrainSentencepiece, MessagesNameNoSourceFile) {
+  std::string characters;
+  for (int i = 0; i < 600; ++i) {  // U+4E00 and following
+    const int c = 0x4E00 + i;
+    characters += {static_cast<char>(0xE0 | (c >> 12)), static_cast<char>(0x80 | ((c >> 6) & 0x3F)),
+                   static_cast<char>(0x80 | (c & 0x3F))};
+    if (i % 20 == 19) characters += '\n';
+  }
+  const std::string message =
+      data_error([&] { train_sentencepiece(std::vector<std::string>{characters + characters}, 300); });
+  EXPECT_NE(message.find("ask for at least 8"), std::string::npos) << message;
+  EXPECT_EQ(message.find(".cc("), std::string::npos) << message;
+  EXPECT_EQ(sentencepiece_message("src/a_b.cc(604) [(x[i]) == (y)] too high (300)"), "too high (300)");
+  EXPECT_EQ(sentencepiece_message("src/a.cc(12) [!sentences_.empty()] "),
+            "SentencePiece asks for !sentences_.empty()");
+  EXPECT_EQ(sentencepiece_message("/root/x/util.h(7) [s[0"), "SentencePiece asks for s[");
+  EXPECT_EQ(sentencepiece_message("could not parse (a) [b]"), "could not parse (a) [b]");
+  EXPECT_EQ(sentencepiece_message(""), "");
+}
+
 TEST(StreamDecoder, EmitsWholeCharacters) {
   const auto tokenizer = make_byte_tokenizer();
   const std::string text = "a\xC3\xA9\xF0\x9F\x98\x80z";

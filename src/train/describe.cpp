@@ -85,6 +85,11 @@ std::string describe_run(const RunSettings& settings, const TrainRequest& reques
   text += row("tokens per step",
               concat(grouped(config.tokens_per_step()), " = ", config.training.batch_size, " windows x ",
                      config.training.gradient_accumulation_steps, " micro-batches x ", config.data.seq_length));
+  if (config.data.order == authors_order) {
+    text +=
+        row("data order", concat("the authors', ", config.data.order_ranks, " ranks of ", config.data.order_workers,
+                                 " loader workers; ", config.data.seq_length - 1, " targets a window"));
+  }
   text += row("steps", concat(grouped(steps), " (", grouped(config.warmup_steps()), " of warmup)"));
   text += row("tokens", grouped(steps * config.tokens_per_step()));
   if (!start.checkpoint.empty()) {

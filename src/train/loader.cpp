@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace satformer {
 
-Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers) {
+Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers, bool inner_targets) {
   const std::int64_t T = windows.seq_length(), B = static_cast<std::int64_t>(numbers.size());
   Batch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong)};
   std::vector<std::int64_t> window(static_cast<std::size_t>(T) + 1);
@@ -18,16 +19,14 @@ Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numb
   for (std::int64_t row = 0; row < B; ++row) {
     windows.read(numbers[static_cast<std::size_t>(row)], window);
     std::copy(window.begin(), window.end() - 1, ids + row * T);
+    if (inner_targets) window.back() = ignore_index;
     std::copy(window.begin() + 1, window.end(), targets + row * T);
   }
   return batch;
 }
 
 BatchLoader::BatchLoader(std::shared_ptr<const TokenWindows> windows, const LoaderOptions& options)
-    : windows_(std::move(windows)),
-      order_(windows_->size(), options.seed),
-      options_(options),
-      position_(options.position) {
+    : windows_(std::move(windows)), options_(options), position_(options.position) {
   if (!options_.window_log.empty()) log_ = std::make_unique<AppendFile>(options_.window_log);
   reader_ = std::thread([this] { read_ahead(); });
 }
@@ -45,8 +44,8 @@ void BatchLoader::read_ahead() {
   try {
     for (std::int64_t first = options_.position;; first += options_.batch_size) {
       std::vector<std::int64_t> numbers;
-      for (std::int64_t i = 0; i < options_.batch_size; ++i) numbers.push_back(order_.window(first + i));
-      Batch batch = read_batch(*windows_, numbers);
+      for (std::int64_t i = 0; i < options_.batch_size; ++i) numbers.push_back(options_.order->window(first + i));
+      Batch batch = read_batch(*windows_, numbers, options_.inner_targets);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || ready_.size() < options_.prefetch; });
       if (stop_) return;
@@ -78,8 +77,8 @@ Batch BatchLoader::next() {
 void BatchLoader::log_windows(std::int64_t first) {
   std::string lines;
   for (std::int64_t n = first; n < first + options_.batch_size; ++n) {
-    const TokenWindows::Place place = windows_->place(order_.window(n));
-    lines += concat(order_.epoch(n), ' ', place.shard, ' ', place.offset, '\n');
+    const TokenWindows::Place place = windows_->place(options_.order->window(n));
+    lines += concat(options_.order->epoch(n), ' ', place.shard, ' ', place.offset, '\n');
   }
   log_->append(lines);
 }

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,20 +19,22 @@
 
 namespace satformer {
 
-// A window of T + 1 ids w gives ids w[0..T) and targets w[1..T].
+// A window of T + 1 ids w gives ids w[0..T) and targets w[1..T]; with inner targets, which a model makes that is
+// given the ids alone, the last target is ignored: w[1..T) and ignore_index.
 struct Batch {
   at::Tensor ids_BT, targets_BT;  // int64, CPU
 };
 
 // Reads the given windows into one batch.
-Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers);
+Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers, bool inner_targets = false);
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  std::uint64_t seed = 0;
-  std::int64_t position = 0;  // windows consumed before the first batch
-  std::size_t prefetch = 4;   // batches read ahead
-  std::string window_log;     // appends a line "epoch shard offset" per consumed window; empty: none
+  std::shared_ptr<const WindowOrder> order;  // of the same windows
+  bool inner_targets = false;                // see Batch
+  std::int64_t position = 0;                 // windows consumed before the first batch
+  std::size_t prefetch = 4;                  // batches read ahead
+  std::string window_log;                    // appends a line "epoch shard offset" per consumed window; empty: none
 };
 
 class BatchLoader {
@@ -43,14 +46,13 @@ class BatchLoader {
 
   Batch next();                                        // rethrows what the reader met
   std::int64_t position() const { return position_; }  // windows consumed: all the state there is
-  std::int64_t epoch() const { return order_.epoch(position_); }
+  std::int64_t epoch() const { return options_.order->epoch(position_); }
 
  private:
   void read_ahead();
   void log_windows(std::int64_t first);
 
   std::shared_ptr<const TokenWindows> windows_;
-  DataOrder order_;
   LoaderOptions options_;
   std::int64_t position_;
   std::unique_ptr<AppendFile> log_;

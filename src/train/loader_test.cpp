@@ -32,6 +32,16 @@ TEST(Loader, TargetsAreTheNextIds) {
   }
 }
 
+TEST(Loader, InnerTargetsLeaveOutTheLast) {
+  const TinyRun run;
+  const auto windows = windows_of(run);
+  const std::int64_t numbers[] = {3, 1};
+  const Batch outer = read_batch(*windows, numbers), inner = read_batch(*windows, numbers, true);
+  EXPECT_TRUE(inner.ids_BT.equal(outer.ids_BT));
+  EXPECT_TRUE(inner.targets_BT.narrow(1, 0, 15).equal(outer.targets_BT.narrow(1, 0, 15)));
+  EXPECT_TRUE(inner.targets_BT.select(1, 15).eq(-100).all().item<bool>());
+}
+
 TEST(Loader, EveryEpochVisitsEachWindowOnceInAnotherOrder) {
   const TinyRun run;
   const auto windows = windows_of(run);
@@ -40,7 +50,7 @@ TEST(Loader, EveryEpochVisitsEachWindowOnceInAnotherOrder) {
   const std::string log = run.folder / "windows.log";
   LoaderOptions options;
   options.batch_size = 1;
-  options.seed = 5;
+  options.order = std::make_shared<DataOrder>(n, 5);
   options.window_log = log;
   {
     BatchLoader loader(windows, options);
@@ -65,7 +75,7 @@ TEST(Loader, PositionIsTheWholeState) {
   const auto windows = windows_of(run);
   LoaderOptions options;
   options.batch_size = 3;
-  options.seed = 11;
+  options.order = std::make_shared<DataOrder>(windows->size(), 11);
   BatchLoader whole(windows, options);
   for (int i = 0; i < 30; ++i) whole.next();
   options.position = whole.position();

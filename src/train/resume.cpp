@@ -15,12 +15,24 @@ namespace {
 bool must_agree(const std::string& path) {
   static const std::set<std::string> free_model = {"max_position_embeddings", "use_cache", "pad_token_id",
                                                    "bos_token_id", "eos_token_id"};
-  static const std::set<std::string> fixed = {
-      "/data/seq_length",         "/training/batch_size",   "/training/gradient_accumulation_steps",
-      "/training/learning_rate",  "/training/min_lr",       "/training/warmup_tokens",
-      "/training/lr_decay_style", "/training/weight_decay", "/training/beta1",
-      "/training/beta2",          "/training/adam_eps",     "/training/grad_clip",
-      "/training/decay",          "/training/dtype",        "/system/seed"};
+  static const std::set<std::string> fixed = {"/data/order",
+                                              "/data/order_ranks",
+                                              "/data/order_workers",
+                                              "/data/seq_length",
+                                              "/training/batch_size",
+                                              "/training/gradient_accumulation_steps",
+                                              "/training/learning_rate",
+                                              "/training/min_lr",
+                                              "/training/warmup_tokens",
+                                              "/training/lr_decay_style",
+                                              "/training/weight_decay",
+                                              "/training/beta1",
+                                              "/training/beta2",
+                                              "/training/adam_eps",
+                                              "/training/grad_clip",
+                                              "/training/decay",
+                                              "/training/dtype",
+                                              "/system/seed"};
   const std::string overrides = "/model/config_overrides/";
   if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;
   return fixed.count(path) != 0;
@@ -41,9 +53,12 @@ void check_same_run(const std::string& checkpoint, const Json& saved, const RunS
          old_class.empty() ? "an unknown model" : old_class, ", but this run trains ",
          settings.architecture().class_name);
   }
+  // A key that the checkpoint's program did not know yet had what is the default now.
+  RunConfig untouched;
+  const Json defaults = ConfigBinding(untouched).to_json().flatten();
   for (const auto& [path, value] : now.items()) {
     const auto it = before.find(path);
-    const Json old = it == before.end() ? Json(nullptr) : *it;
+    const Json old = it == before.end() ? defaults.value(path, Json(nullptr)) : *it;
     if (old == value) continue;
     const std::string change = concat(dotted(path), " is ", value.dump(), ", the checkpoint has ", old.dump());
     if (must_agree(path)) {

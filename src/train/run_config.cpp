@@ -49,6 +49,16 @@ void DataSection::visit(FieldVisitor& v) {
   v.field("train_prefix", &train_prefix, "training shards are <data_dir>/<prefix>*.bin");
   v.field("val_prefix", &val_prefix, "validation shards, likewise");
   v.field("seq_length", &seq_length, "targets of a window (it holds one token more)", {.min = 1, .max = 1 << 24});
+  v.field(
+      "order", &order,
+      "\"shuffled\": one permutation of all windows an epoch; \"authors\": the order and the targets (one fewer a "
+      "window) of the SATFormer authors' loader",
+      {.choices = {"shuffled", authors_order}});
+  v.field("order_ranks", &order_ranks, "order \"authors\": processes of the run that is replayed",
+          {.min = 1, .max = 4096});
+  v.field("order_workers", &order_workers,
+          "order \"authors\": loader processes of each of them; system.num_workers, if given, is the default",
+          {.min = 0, .max = 256});
 }
 
 void TrainingSection::visit(FieldVisitor& v) {
@@ -182,9 +192,14 @@ RunSettings::RunSettings(const ConfigSources& sources)
   if (config.model.source == "local_class" || config.model.module) {
     binding_->imply("training.decay", "all", "the authors' layout");
   }
+  const std::string workers = "system.num_workers";
+  const bool workers_count = config.data.order == authors_order && binding_->origin(workers) != "default" &&
+                             binding_->imply("data.order_workers", config.system.num_workers,
+                                             concat(workers, " of ", binding_->origin(workers)));
   config.validate();
 
   unused_ = binding_->unused();
+  if (workers_count) std::erase(unused_, workers);
   for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);

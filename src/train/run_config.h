@@ -32,8 +32,11 @@ struct TokenizerSection {
 struct DataSection {
   std::string data_dir = "data", train_prefix = "train", val_prefix = "val";
   std::int64_t seq_length = 2048;
+  std::string order = "shuffled";                    // shuffled | authors
+  std::int64_t order_ranks = 1, order_workers = 16;  // for "authors"
   void visit(FieldVisitor& visitor);
 };
+inline constexpr const char* authors_order = "authors";  // data.order: see data/authors_order.h
 
 struct TrainingSection {
   std::int64_t batch_size = 8, gradient_accumulation_steps = 4;
@@ -110,7 +113,8 @@ class RunSettings {
   //
   // What follows from other settings: residual_routing and value_path from class_name; with from_pretrained, the
   // architecture and model fields from the pretrained folder; training.decay "all" for configs in the authors' layout
-  // (model.source "local_class" or a model.module), since their recipe decays every parameter.
+  // (model.source "local_class" or a model.module), since their recipe decays every parameter; data.order_workers
+  // from system.num_workers where data.order is "authors".
   explicit RunSettings(const ConfigSources& sources);
 
   const RunConfig& config() const { return *config_; }

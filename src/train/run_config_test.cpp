@@ -175,6 +175,28 @@ TEST(RunConfig, ValuesOutOfRange) {
   EXPECT_TRUE(contains(refused("data.val_prefix=train_val"), "train_val"));
 }
 
+TEST(RunConfig, TheAuthorsOrderTakesTheirWorkers) {
+  Json json = authors_layout();
+  json["system"]["num_workers"] = 6;
+  const auto unused_workers = [](const RunSettings& settings) {
+    const auto& unused = settings.unused();
+    return std::count(unused.begin(), unused.end(), "system.num_workers");
+  };
+  const RunSettings ours = from(json);
+  EXPECT_EQ(ours.config().data.order, "shuffled");
+  EXPECT_EQ(ours.config().data.order_workers, 16);
+  EXPECT_EQ(unused_workers(ours), 1);
+  const RunSettings theirs = from(json, {"data.order=authors"});
+  EXPECT_EQ(theirs.config().data.order_workers, 6);
+  EXPECT_EQ(unused_workers(theirs), 0);
+  EXPECT_TRUE(contains(theirs.show(), "data.order_workers = 6  [system.num_workers of "));
+  const RunSettings given = from(json, {"data.order=authors", "data.order_workers=2", "data.order_ranks=4"});
+  EXPECT_EQ(given.config().data.order_workers, 2);
+  EXPECT_EQ(given.config().data.order_ranks, 4);
+  EXPECT_EQ(unused_workers(given), 1);
+  EXPECT_TRUE(contains(message([&] { from(json, {"data.order=author"}); }), "authors"));
+}
+
 TEST(RunConfig, HelpNamesEveryFieldThatActs) {
   const std::string help = describe_run_config();
   for (const char* key : {"--training.decay=", "--data.seq_length=", "--model.config_overrides.num_heads=",

@@ -121,7 +121,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   const std::unique_ptr<Model> model = make_model(settings.architecture(), config.model.config, device);
   if (r.resume_from.empty()) {
     if (const std::string path = config.pretrained(); !path.empty()) {
-      load_weights(*model, resolve_model_directory(path) + "/model.safetensors");
+      load_weights(*model, weights_path(resolve_model_directory(path)));
     } else {
       model->parameters().initialise(static_cast<std::uint64_t>(config.system.seed));
     }

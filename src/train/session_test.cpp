@@ -10,6 +10,7 @@
 
 #include "base/test_error.h"
 #include "checkpoint/model_io.h"
+#include "checkpoint/training_state.h"
 #include "train/estimate.h"
 #include "train/test_run.h"
 
@@ -142,6 +143,46 @@ TEST(Session, WindowsAfterResumeAreTheTwins) {
   const std::string lines = read_file(whole.folder / "windows");
   EXPECT_EQ(lines, read_file(cut.folder / "windows"));
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 20 * 8);
+}
+
+TEST(Session, TheAuthorsOrderResumesExactly) {
+  const std::vector<std::string> more = {"data.order=authors", "data.order_ranks=2", "data.order_workers=3"};
+  const TinyRun whole, cut;
+  TrainRequest request = quiet();
+  request.window_log = whole.folder / "windows";
+  EXPECT_TRUE(train(whole.settings(more), request, {}).complete);
+  request = quiet("", 7);
+  request.window_log = cut.folder / "windows";
+  train(cut.settings(more), request, {});
+  request.resume = "auto";
+  request.max_steps = 0;
+  train(cut.settings(more), request, {});
+  expect_same_run(whole.run(), cut.run());
+  const std::string lines = read_file(whole.folder / "windows");
+  EXPECT_EQ(lines, read_file(cut.folder / "windows"));
+  EXPECT_TRUE(contains(lines, "\n2 ")) << "the third epoch was not reached";
+  // 15 targets in a window of 16: 20 steps of 8 windows.
+  EXPECT_EQ(read_training_state(cut.run() + "/checkpoints/step-00000020").tokens, 20 * 8 * 15);
+  EXPECT_TRUE(contains(message([&] { train(cut.settings(), quiet("auto"), {}); }, ExitCode::config), "data.order"));
+}
+
+TEST(Session, KeysThatACheckpointDoesNotKnowHadTheDefault) {
+  const TinyRun run;
+  train(run.settings(), quiet("", 5), {});
+  const std::string checkpoint = run.run() + "/checkpoints/step-00000005";
+  Json config = read_json_file(checkpoint + "/run_config.json");
+  config["data"].erase("order");
+  write_file_atomic(checkpoint + "/run_config.json", config.dump());
+  Json state = read_json_file(checkpoint + "/state.json");
+  state["sha256"]["run_config.json"] = sha256_file(checkpoint + "/run_config.json");
+  write_file_atomic(checkpoint + "/state.json", state.dump());
+  EXPECT_TRUE(contains(message(
+                           [&] {
+                             train(run.settings({"data.order=authors", "data.order_workers=1"}), quiet("auto"), {});
+                           },
+                           ExitCode::config),
+                       "data.order is \"authors\", the checkpoint has \"shuffled\""));
+  EXPECT_EQ(train(run.settings(), quiet("auto", 6), {}).step, 6);
 }
 
 TEST(Session, StopRequestWithinAStepLosesNothing) {

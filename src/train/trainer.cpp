@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/model_io.h"
+#include "data/authors_order.h"
 #include "train/estimate.h"
 #include "train/loader.h"
 #include "train/step.h"
@@ -48,6 +49,15 @@ Schedule schedule_of(const RunConfig& config) {
           decay_style(config.training.lr_decay_style)};
 }
 
+std::shared_ptr<const WindowOrder> window_order(const RunConfig& config,
+                                                const std::shared_ptr<const TokenWindows>& windows) {
+  const auto seed = static_cast<std::uint64_t>(config.system.seed);
+  if (config.data.order != authors_order) return std::make_shared<DataOrder>(windows->size(), seed);
+  return std::make_shared<AuthorsOrder>(
+      windows,
+      AuthorsOrderOptions{seed, config.training.batch_size, config.data.order_ranks, config.data.order_workers});
+}
+
 Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
     : r_(resources),
       hooks_(hooks),
@@ -69,7 +79,8 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
   state_.total_steps = schedule_.total_steps;
   LoaderOptions options;
   options.batch_size = config_.training.batch_size;
-  options.seed = static_cast<std::uint64_t>(config_.system.seed);
+  options.order = window_order(config_, r_.train);
+  options.inner_targets = config_.data.order == authors_order;
   options.position = state_.windows;
   options.window_log = r_.window_log;
   loader_ = std::make_unique<BatchLoader>(r_.train, options);

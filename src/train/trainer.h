@@ -56,6 +56,9 @@ struct TrainResult {
 
 OptimizerOptions optimizer_options(const TrainingSection& training);
 Schedule schedule_of(const RunConfig& config);
+// The order that data.order names. Error(data) if the windows are too few for it.
+std::shared_ptr<const WindowOrder> window_order(const RunConfig& config,
+                                                const std::shared_ptr<const TokenWindows>& windows);
 
 class Trainer {
  public:

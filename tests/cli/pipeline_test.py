@@ -201,6 +201,31 @@ class Pipeline(unittest.TestCase):
             f.write('{"training": {"learning_rate": 1e999}}')
         self.assertIn("huge.json", run("train", "--config", huge, "--dry-run", code=3)[1])
 
+    def test_standard_input_is_prepared_like_the_file(self):
+        text = os.path.join(self.folder, "text.jsonl")
+        out = os.path.join(self.folder, "from-stdin")
+        with open(text) as f:
+            subprocess.run([SATFORMER, "prepare", "-", "--format", "jsonl", "--tokenizer", "byte", "--val-fraction", "0.1",
+                            "-o", out], stdin=f, check=True, capture_output=True, timeout=60)
+        for name in ("train_00000.bin", "val_00000.bin"):
+            with open(os.path.join(out, name), "rb") as a, open(os.path.join(self.data, name), "rb") as b:
+                self.assertEqual(a.read(), b.read(), name)
+        arguments = ["prepare", text, "--tokenizer", "byte", "-o", out, "--overwrite"]
+        shown = run(*arguments, "--dedup", "--sample", "0.5", "--max-tokens", "500", "--shuffle-buffer", "7")[0]
+        self.assertIn("identical to an earlier one", shown)
+        self.assertIn("--format jsonl", run("prepare", "-", "--tokenizer", "byte", "-o", out + "2", code=2)[1])
+        run(*arguments, "--sample", "0", code=2)
+
+    def test_a_checkpoint_of_the_authors_trainer_is_read(self):
+        files = os.path.join(os.path.dirname(GOLDEN), "data", "torch")
+        described = run("info", os.path.join(files, "latest"))[0]
+        self.assertIn("(1344)", described)
+        self.assertIn("step 500, epoch 0, 131072000 tokens", described)
+        state = os.path.join(files, "latest", "training_state.pt")
+        self.assertIn("optimizer_state_dict.state.1.exp_avg_sq", run("info", state, "--tensors")[0])
+        self.assertIn("posix.system", run("info", os.path.join(files, "malicious.pt"), code=5)[1])
+        self.assertIn("not a ZIP archive", run("info", os.path.join(files, "legacy.pt"), code=5)[1])
+
     def test_a_cut_or_foreign_model_is_refused(self):
         source = os.path.join(self.run_of("SATFormer"), "final")
         broken = os.path.join(self.folder, "broken")
