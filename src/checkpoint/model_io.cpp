@@ -64,8 +64,9 @@ Json model_config_json(const Model& model) {
   json["model_type"] = architecture.model_type;
   const Json fields = ConfigBinding(config).to_json();
   json.update(fields);
-  json["dtype"] = "float32";
-  json["torch_dtype"] = "float32";
+  const auto& parameters = model.parameters().list();
+  const bool bf16 = !parameters.empty() && parameters[0].value.scalar_type() == at::kBFloat16;
+  json["dtype"] = json["torch_dtype"] = bf16 ? "bfloat16" : "float32";
   return json;
 }
 

@@ -136,9 +136,10 @@ void load_checkpoint(const std::string& path, Model& model, const std::vector<Na
       fail(ExitCode::checkpoint, file.path(), ": tensor '", tensor.name, "' is missing.",
            did_you_mean(tensor.name, names));
     }
-    if (found->dtype != "F32" || tensor.value.sizes() != at::IntArrayRef(found->shape)) {
+    const std::string dtype = tensor.value.scalar_type() == at::kBFloat16 ? "BF16" : "F32";
+    if (found->dtype != dtype || tensor.value.sizes() != at::IntArrayRef(found->shape)) {
       fail(ExitCode::checkpoint, file.path(), ": tensor '", tensor.name, "' is ", found->dtype, " ",
-           shape_text(found->shape), ", expected F32 ", shape_text(tensor.value.sizes()));
+           shape_text(found->shape), ", expected ", dtype, " ", shape_text(tensor.value.sizes()));
     }
     tensor.value.detach().copy_(tensor_from_view(*found));
   }

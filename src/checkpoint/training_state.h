@@ -31,7 +31,7 @@ struct TrainingState {
 
 struct NamedTensor {
   std::string name;
-  at::Tensor value;  // fp32
+  at::Tensor value;  // fp32, or bf16 without masters
 };
 
 struct CheckpointParts {

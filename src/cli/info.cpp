@@ -46,7 +46,7 @@ Described describe(const std::string& path) {
   d.source = path;
   d.seq_length = config.data.seq_length;
   d.batch_size = config.training.batch_size;
-  d.bfloat16 = config.training.dtype == "bfloat16";
+  d.bfloat16 = config.training.dtype != "float32";
   d.recompute = config.training.gradient_checkpointing;
   return d;
 }

@@ -101,7 +101,7 @@ int run_train(std::span<const std::string> arguments) {
   options.flag("--show-config", a.show_config, "print every value with its origin, and stop");
   options.add("--max-steps", a.max_steps, "save and stop after this step");
   options.add("--device", a.device, "cpu, cuda or cuda:N (system.device)");
-  options.add("--dtype", a.dtype, "float32 or bfloat16 (training.dtype)");
+  options.add("--dtype", a.dtype, "float32, bfloat16 or pure-bfloat16 (training.dtype)");
   options.add("--seed", a.seed, "seed (system.seed)");
   options.add("--threads", a.threads, "CPU threads (system.threads)");
   options.add("--peak-tflops", a.peak_tflops, "the device's peak for MFU; without it a matrix product is timed");

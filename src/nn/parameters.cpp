@@ -39,6 +39,10 @@ at::Tensor ParameterStore::add(const std::string& name, at::IntArrayRef shape, I
   return value;
 }
 
+void ParameterStore::to(at::ScalarType dtype) {
+  for (Parameter& p : list_) p.value.set_data(p.value.detach().to(dtype));
+}
+
 const Parameter* ParameterStore::find(std::string_view name) const {
   const auto it = index_.find(name);
   return it == index_.end() ? nullptr : &list_[it->second];

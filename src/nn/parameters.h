@@ -27,7 +27,8 @@ const char* param_kind_name(ParamKind kind);
 
 struct Parameter {
   std::string name;
-  at::Tensor value;  // fp32 leaf that requires grad; on the meta device (shape only) in a described model
+  at::Tensor value;  // leaf that requires grad, fp32 unless ParameterStore::to() was called; on the meta device
+                     // (shape only) in a described model
   Init init;
   ParamKind kind = ParamKind::matrix;
   std::string part;  // "embedding", "attention", "mlp", "norm", "value path", "routing", "head"
@@ -39,6 +40,8 @@ class ParameterStore {
   // Allocates without initialising (initialise() or a loader follows). A second use of a name is a defect.
   at::Tensor add(const std::string& name, at::IntArrayRef shape, Init init, ParamKind kind, const std::string& part);
   void initialise(std::uint64_t seed);
+  // Changes the type of every parameter; whoever holds one sees it. Training without fp32 masters.
+  void to(at::ScalarType dtype);
   const std::vector<Parameter>& list() const { return list_; }
   std::vector<Parameter>& list() { return list_; }
   const Parameter* find(std::string_view name) const;

@@ -65,10 +65,11 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   const double Ckv = static_cast<double>(c.head_dim() * c.kv_heads()), V = static_cast<double>(c.vocab_size);
 
   MemoryEstimate memory;
-  memory.parameters = 4 * N;
-  memory.gradients = 4 * N;
-  memory.optimizer = 8 * N;
-  memory.compute_copies = shape.bfloat16 ? 2 * N : 0;
+  const double stored = shape.masters ? 4 : 2;
+  memory.parameters = stored * N;
+  memory.gradients = stored * N;
+  memory.optimizer = 2 * stored * N;
+  memory.compute_copies = shape.bfloat16 && shape.masters ? 2 * N : 0;
   double layers = 0, widest = 0;
   for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     const double f = static_cast<double>(c.ffn_size(layer));
@@ -86,7 +87,9 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   return memory;
 }
 
-double checkpoint_bytes(const Model& model) { return 12.0 * static_cast<double>(count_parameters(model).total); }
+double checkpoint_bytes(const Model& model, bool masters) {
+  return (masters ? 12.0 : 6.0) * static_cast<double>(count_parameters(model).total);
+}
 
 double measure_peak_flops(at::Device device, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;

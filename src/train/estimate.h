@@ -35,6 +35,7 @@ std::string flops_formula();
 struct MemoryShape {
   std::int64_t batch_size = 1, seq_length = 1;
   bool recompute_layers = false, bfloat16 = false;
+  bool masters = true;  // false: weights, gradients and optimizer state in bf16 too
 };
 struct MemoryEstimate {  // bytes
   double parameters = 0, gradients = 0, optimizer = 0, compute_copies = 0, activations = 0;
@@ -43,8 +44,8 @@ struct MemoryEstimate {  // bytes
 // Activations are counted from what each layer keeps for backward, plus the widest temporary of head and loss.
 MemoryEstimate training_memory(const Model& model, const MemoryShape& shape);
 
-// Bytes of a training checkpoint: fp32 weights and two moments.
-double checkpoint_bytes(const Model& model);
+// Bytes of a training checkpoint: weights and two moments, fp32 with masters, else bf16.
+double checkpoint_bytes(const Model& model, bool masters = true);
 
 // FLOP/s of a dense product on this device, measured in under 0.3 s: fp32 1024^3 on a CPU, `dtype` 8192^3 on a GPU.
 double measure_peak_flops(at::Device device, at::ScalarType dtype);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/random.h"
+
 namespace satformer {
 
 bool Optimizer::decays(ParamKind kind, bool decay_all) {
@@ -50,15 +52,22 @@ void Optimizer::step(double learning_rate, double norm) {
   if (options_.grad_clip > 0) options.grad_scale = std::min(1.0, options_.grad_clip / (norm + 1e-6));
   for (const bool decay : {true, false}) {
     AdamWTensors group;
+    std::vector<std::uint64_t> streams;
     for (Slot& slot : slots_) {
       if (slot.decay != decay || !slot.param.grad().defined()) continue;
       group.params.push_back(slot.param);
       group.grads.push_back(slot.param.grad());
       group.m.push_back(slot.m);
       group.v.push_back(slot.v);
+      streams.push_back(hash_name(slot.name));
     }
     options.weight_decay = decay ? options_.weight_decay : 0.0;
-    if (!group.params.empty()) adamw_step(group, options);
+    if (group.params.empty()) continue;
+    if (group.params[0].scalar_type() == at::kBFloat16) {
+      adamw_step_bf16(group, options, options_.rounding, options_.seed, streams);
+    } else {
+      adamw_step(group, options);
+    }
   }
 }
 

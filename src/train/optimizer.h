@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/adamw/adamw.h"
+#include "kernels/adamw/bfloat16.h"
 #include "nn/parameters.h"
 
 namespace satformer {
@@ -16,6 +17,9 @@ struct OptimizerOptions {
   double weight_decay = 0.1;
   bool decay_all = false;  // false: matrices and embeddings alone; norms, biases, gates and scalars are left free
   double grad_clip = 1.0;  // largest global norm; 0: no clipping
+  // For bf16 parameters (no fp32 masters); `seed` chooses the random bits of stochastic rounding.
+  Bf16Rounding rounding = Bf16Rounding::nearest;
+  std::uint64_t seed = 0;
 };
 
 class Optimizer {
@@ -33,7 +37,7 @@ class Optimizer {
 
   struct Moment {
     std::string name;  // "<parameter>.exp_avg" or "<parameter>.exp_avg_sq"
-    at::Tensor value;  // fp32, shares the optimizer's storage
+    at::Tensor value;  // in the type of the parameter, shares the optimizer's storage
   };
   std::vector<Moment> moments() const;
   std::int64_t steps() const { return steps_; }

@@ -32,6 +32,7 @@ bool must_agree(const std::string& path) {
                                               "/training/grad_clip",
                                               "/training/decay",
                                               "/training/dtype",
+                                              "/training/rounding",
                                               "/system/seed"};
   const std::string overrides = "/model/config_overrides/";
   if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;

@@ -79,8 +79,12 @@ void TrainingSection::visit(FieldVisitor& v) {
   v.field("decay", &decay,
           "what weight decay acts on; \"all\" by default for configs in the authors' layout (source local_class)",
           {.choices = {"matrices", "all"}});
-  v.field("dtype", &dtype, "computing type; weights and optimizer state stay float32",
-          {.choices = {"float32", "bfloat16"}});
+  v.field(
+      "dtype", &dtype,
+      "computing type; weights and optimizer state stay float32, but for pure-bfloat16, which has no float32 masters",
+      {.choices = {"float32", "bfloat16", pure_bfloat16}});
+  v.field("rounding", &rounding, "how pure-bfloat16 stores updated weights and optimizer state",
+          {.choices = {"nearest", "stochastic"}});
   v.field("compile_model", &compile_model, "torch.compile", unused);
   v.field("fused_adamw", &fused_adamw, "torch's fused AdamW", unused);
 }
@@ -97,6 +101,10 @@ void LoggingSection::visit(FieldVisitor& v) {
   v.field("eval_interval", &eval_interval, "steps between validations; 0: only at the end", {.min = 0});
   v.field("eval_iters", &eval_iters, "a validation covers this times 64 windows", {.min = 1, .max = 1 << 30});
   v.field("sample_interval", &sample_interval, "steps between sample texts; 0: never", {.min = 0});
+  v.field(
+      "frozen_interval", &frozen_interval,
+      "steps between looks for parameters that no longer change; 0: never; null: as log_interval with pure-bfloat16",
+      {.min = 0});
   v.field("sample_prompt", &sample_prompt, "what sample texts continue");
   v.field("sample_tokens", &sample_tokens, "length of sample texts", {.min = 1, .max = 1 << 20});
   v.field("wandb_project", &wandb_project, "Weights & Biases project", unused);
@@ -150,6 +158,10 @@ void RunConfig::validate() const {
   if (training.min_lr > training.learning_rate) {
     fail(ExitCode::config, "training.min_lr = ", training.min_lr,
          " is more than training.learning_rate = ", training.learning_rate);
+  }
+  if (training.rounding != "nearest" && training.dtype != pure_bfloat16) {
+    fail(ExitCode::config, "training.rounding = '", training.rounding, "' needs training.dtype = '", pure_bfloat16,
+         "', not '", training.dtype, "': float32 weights are not rounded");
   }
   if (static_cast<double>(windows_per_step()) * static_cast<double>(data.seq_length) > 9e15) {
     fail(ExitCode::config, "a step of batch_size ", training.batch_size, " x gradient_accumulation_steps ",

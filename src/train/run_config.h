@@ -45,11 +45,14 @@ struct TrainingSection {
   double warmup_tokens = 0.5, max_tokens = 10.0;  // billions
   std::string lr_decay_style = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, adam_eps = 1e-8, grad_clip = 1.0;
-  std::string decay = "matrices";  // matrices | all
-  std::string dtype = "float32";
+  std::string decay = "matrices";    // matrices | all
+  std::string dtype = "float32";     // float32 | bfloat16 | pure-bfloat16
+  std::string rounding = "nearest";  // pure-bfloat16: nearest | stochastic
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };
+
+inline constexpr const char* pure_bfloat16 = "pure-bfloat16";  // training.dtype
 
 struct CheckpointingSection {
   std::string checkpoint_dir = "checkpoints";
@@ -67,6 +70,7 @@ struct LoggingSection {
   std::string sample_prompt = "The";
   std::int64_t sample_tokens = 64;
   std::optional<std::string> wandb_project, wandb_run_name;
+  std::optional<std::int64_t> frozen_interval;
   void visit(FieldVisitor& visitor);
 };
 

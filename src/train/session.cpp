@@ -48,7 +48,7 @@ std::string check_shards(const RunConfig& config, const std::string& prefix) {
 
 void note_disk_space(const RunFolder& folder, const RunConfig& config, const Model& model,
                      const TrainRequest& request) {
-  const double one = checkpoint_bytes(model), free = folder.free_bytes();
+  const double one = checkpoint_bytes(model, config.training.dtype != pure_bfloat16), free = folder.free_bytes();
   const auto kept = static_cast<double>(std::max<std::int64_t>(config.checkpointing.keep_last, 1));
   const auto there = static_cast<double>(folder.checkpoints().size());
   const double needed = one * std::max(1.0, kept + 1 - there);
@@ -126,7 +126,8 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
       model->parameters().initialise(static_cast<std::uint64_t>(config.system.seed));
     }
   }
-  model->set_compute_dtype(config.training.dtype == "bfloat16" ? at::kBFloat16 : at::kFloat);
+  if (config.training.dtype == pure_bfloat16) model->parameters().to(at::kBFloat16);
+  model->set_compute_dtype(config.training.dtype == "float32" ? at::kFloat : at::kBFloat16);
   note_disk_space(folder, config, *model, request);
 
   r.settings = &settings;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "base/test_error.h"
 #include "checkpoint/model_io.h"
 #include "checkpoint/training_state.h"
+#include "io/safetensors.h"
 #include "train/estimate.h"
 #include "train/test_run.h"
 
@@ -127,6 +129,45 @@ TEST(Session, BfloatWithRecomputationOnTwoThreadsResumesExactly) {
   train(cut.settings(more), quiet("", 11), {});
   train(cut.settings(more), quiet("auto"), {});
   expect_same_run(whole.run(), cut.run());
+}
+
+// As the authors train: ResFormer's lambda_scale starts at the number of layers and never moves (spec: bf16 steps at
+// 2 are 1/64, the rate is 0.003); stochastic rounding moves it.
+TEST(Session, PureBfloatTrainsResumesAndNamesWhatStandsStill) {
+  for (const char* rounding : {"nearest", "stochastic"}) {
+    SCOPED_TRACE(rounding);
+    const std::vector<std::string> pure = {"training.dtype=pure-bfloat16",
+                                           std::string("training.rounding=") + rounding, "logging.frozen_interval=5"};
+    const TinyRun whole("ResFormerForCausalLM"), cut("ResFormerForCausalLM");
+    train(whole.settings(pure), quiet(), {});
+    train(cut.settings(pure), quiet("", 10), {});
+    EXPECT_TRUE(train(cut.settings(pure), quiet("auto"), {}).complete);
+    expect_same_run(whole.run(), cut.run());
+    const std::vector<Json> lines = metrics(whole.run());
+    double first = 0, last = 0;
+    bool scale_frozen = false;
+    for (const Json& line : lines) {
+      if (line.contains("train/loss")) (first == 0 ? first : last) = line["train/loss"].get<double>();
+      if (!line.contains("train/frozen")) continue;
+      EXPECT_GT(line["train/still_share"].get<double>(), 0);
+      for (const Json& name : line["train/frozen"]) scale_frozen |= name == "model.lambda_manager.lambda_scale";
+    }
+    EXPECT_LT(last, first);
+    const bool nearest = std::string(rounding) == "nearest";
+    if (nearest) {
+      EXPECT_TRUE(scale_frozen);
+    }
+    const SafetensorsFile file(RunFolder(whole.run()).final_path() + "/model.safetensors");
+    const TensorView& scale = *file.find("model.lambda_manager.lambda_scale");
+    EXPECT_EQ(scale.dtype, "BF16");
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, scale.data.data(), 2);
+    EXPECT_EQ(bits == 0x4000, nearest);  // 2.0
+    EXPECT_EQ(read_model_config(whole.run()).at("dtype"), "bfloat16");
+  }
+  const TinyRun run;
+  EXPECT_TRUE(
+      contains(message([&] { run.settings({"training.rounding=stochastic"}); }, ExitCode::config), "pure-bfloat16"));
 }
 
 TEST(Session, WindowsAfterResumeAreTheTwins) {

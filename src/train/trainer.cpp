@@ -41,6 +41,7 @@ OptimizerOptions optimizer_options(const TrainingSection& training) {
   options.weight_decay = training.weight_decay;
   options.decay_all = training.decay == "all";
   options.grad_clip = training.grad_clip;
+  options.rounding = training.rounding == "stochastic" ? Bf16Rounding::stochastic : Bf16Rounding::nearest;
   return options;
 }
 
@@ -58,12 +59,20 @@ std::shared_ptr<const WindowOrder> window_order(const RunConfig& config,
       AuthorsOrderOptions{seed, config.training.batch_size, config.data.order_ranks, config.data.order_workers});
 }
 
+namespace {
+OptimizerOptions run_optimizer_options(const RunConfig& config) {
+  OptimizerOptions options = optimizer_options(config.training);
+  options.seed = static_cast<std::uint64_t>(config.system.seed);
+  return options;
+}
+}  // namespace
+
 Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
     : r_(resources),
       hooks_(hooks),
       config_(r_.settings->config()),
       schedule_(schedule_of(config_)),
-      optimizer_(r_.model->parameters(), optimizer_options(config_.training)),
+      optimizer_(r_.model->parameters(), run_optimizer_options(config_)),
       state_(r_.state),
       flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()) {
   if (!r_.resume_from.empty()) {
@@ -85,6 +94,9 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
   options.window_log = r_.window_log;
   loader_ = std::make_unique<BatchLoader>(r_.train, options);
   metrics_ = std::make_unique<MetricsLog>(r_.folder->metrics_path(), state_.step);
+  frozen_interval_ = config_.logging.frozen_interval.value_or(
+      config_.training.dtype == pure_bfloat16 ? config_.logging.log_interval : 0);
+  if (frozen_interval_ > 0) frozen_.emplace(r_.model->parameters());
 }
 
 double Trainer::now() const {
@@ -194,6 +206,7 @@ bool Trainer::finish_step() {
     busy_seconds_ = 0;
     busy_tokens_ = 0;
   }
+  if (frozen_ && due(frozen_interval_)) look_for_frozen(values);
   // The last step is validated on the full set instead, after its checkpoint.
   bool going = true;
   if (due(config_.logging.eval_interval) && step < budget) {
@@ -207,6 +220,19 @@ bool Trainer::finish_step() {
   }
   if (due(config_.checkpointing.checkpoint_interval)) save();
   return true;
+}
+
+void Trainer::look_for_frozen(Json& values) {
+  const FrozenParameters::Look look = frozen_->look();
+  values["train/still_share"] = look.still_share;
+  values["train/frozen"] = look.names;
+  if (look.fresh.empty() || r_.quiet) return;
+  std::string names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(look.fresh.size(), 4); ++i) {
+    names += (i > 0 ? ", " : "") + look.fresh[i];
+  }
+  progress_.print(concat("step ", state_.step, "  unchanged for ", frozen_interval_, " steps despite gradients: ",
+                         names, look.fresh.size() > 4 ? concat(" and ", look.fresh.size() - 4, " more") : ""));
 }
 
 bool Trainer::run_validation(std::int64_t max_windows, Json& values) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/progress.h"
@@ -12,6 +13,7 @@
 #include "infer/window_loss.h"
 #include "io/tokenizer.h"
 #include "nn/model.h"
+#include "train/frozen.h"
 #include "train/loader.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
@@ -73,6 +75,7 @@ class Trainer {
   void check_finite(double loss, double norm) const;
   void report_step(double lr, double norm);
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
+  void look_for_frozen(Json& values);
   bool run_validation(std::int64_t max_windows, Json& values);
   void save();
   void save_final() const;
@@ -87,6 +90,8 @@ class Trainer {
   TrainingState state_;
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<MetricsLog> metrics_;
+  std::int64_t frozen_interval_ = 0;
+  std::optional<FrozenParameters> frozen_;
   ProgressLine progress_;
   double flops_per_token_ = 0;
   std::int64_t saved_step_ = -1;
