@@ -43,6 +43,8 @@ struct TrainingSection {
   std::string lr_decay_style = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, adam_eps = 1e-8, grad_clip = 1.0;
   std::string decay = "matrices";  // matrices | all
+  double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
+  std::optional<double> gate_decay, scalar_decay;
   std::string dtype = "float32";
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
