@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes configs/ARCHITECTURE/SCALE.json: the same recipe for all six architectures at each scale, so that a comparison
-differs in nothing but the architecture. `--check` only tells whether the files are up to date."""
+differs in nothing but the architecture; and configs/ablations/NAME/SCALE.json: one option of an architecture changed.
+`--check` only tells whether the files are up to date."""
 
 import argparse
 import json
@@ -48,6 +49,69 @@ SCALES = {
     "large": {"shape": (1536, 19, 24, 6144), "batch": (16, 4), "lr": (1e-3, 1e-4), "tokens": (0.2, 20.0)},
     "xl": {"shape": (2048, 24, 32, 5632), "batch": (8, 8), "lr": (8e-4, 8e-5), "tokens": (0.3, 30.0)},
 }  # fmt: skip
+
+# Architecture, model options that differ from its own, training options that differ. docs/value-paths.md has the equations.
+SOFTMAX = {"value_residual_gate": "softmax"}
+SIGMOID = {"value_residual_gate": "sigmoid"}
+ABLATIONS = {
+    # What shares a gate.
+    "gate-token": ("satformer", {"value_gate_granularity": "token"}),
+    "gate-head": ("satformer", {"value_gate_granularity": "head"}),
+    "gate-layer": ("satformer", {"value_gate_granularity": "layer"}),
+    "gate-static": ("satformer", {"value_gate_granularity": "static", "value_residual_gate": "identity"}),
+    "gate-factorised": ("satformer", {"value_gate_granularity": "factorised", **SIGMOID}),
+    # The gate's function and map.
+    "gate-sigmoid": ("satformer", SIGMOID),
+    "gate-sigmoid-closed": ("satformer", {**SIGMOID, "value_residual_proj_bias": True, "value_gate_bias_init": -3.0}),
+    "gate-tanh": ("satformer", {"value_residual_gate": "tanh"}),
+    "gate-identity": ("satformer", {"value_residual_gate": "identity"}),
+    "gate-softmax": ("satformer", SOFTMAX),
+    "gate-softmax-sigmoid": ("satformer", {"value_residual_gate": "softmax_sigmoid"}),
+    "gate-ffn": ("satformer", {"value_gate_ffn": 64}),
+    "gate-bias": ("satformer", {"value_residual_proj_bias": True}),
+    "gate-init-auto": ("satformer", {"value_gate_init_std": "auto"}),
+    "gate-fast": ("satformer", {}, {"gate_lr_scale": 4.0}),
+    "gate-decay": ("satformer", {}, {"gate_decay": 0.1}),
+    # Which values, in which layers, where.
+    "sources-3": ("satformer", {"value_sources": [0, 1, 2]}),
+    "last-half": ("satformer", {"value_residual_last_k": lambda layers: layers // 2}),
+    "every-other": ("satformer", {"value_layers": lambda layers: list(range(1, layers, 2))}),
+    "output": ("satformer", {"value_place": "output"}),
+    # Published relatives.
+    "fixed": ("satformer", {"value_path": "fixed"}),
+    "svformer": ("satformer", {"value_path": "svformer"}),
+    "neutreno": ("satformer", {"value_path": "neutreno", "neutreno_values": "own", "neutreno_lambda": 0.4}),
+    "neutreno-fixed": ("satformer", {"value_path": "neutreno"}),
+    "lime": ("satformer", {"value_path": "lime"}),
+    "lime-values": ("satformer", {"value_path": "lime", "lime_keys": False}),
+    # Variants of the routings, and gated values on them.
+    "mudd-w1-sqrt": ("muddformer", {"mudd_w1_init": "1/sqrt(d)"}),
+    "mudd-post-residual": ("muddformer", {"mudd_post_norm": "residual"}),
+    "mudd-pre-shared": ("muddformer", {"mudd_pre_norm": "shared"}),
+    "mudd-satformer": ("muddformer", {"value_path": "satformer"}),
+    "hc-layer": ("hyperconnections", {"hc_norm_type": "layer"}),
+    "hc-layer-plain": ("hyperconnections", {"hc_norm_type": "layer_plain"}),
+    "hc-l2": ("hyperconnections", {"hc_norm_type": "l2"}),
+    "mhc": ("hyperconnections", {"hc_weights": "manifold", "use_tanh": False}),
+    "hc-satformer": ("hyperconnections", {"value_path": "satformer"}),
+    "scalar-fast": ("resformer", {}, {"scalar_lr_scale": 10.0}),
+}
+ABLATION_SCALES = ("tiny", "small")
+
+
+def ablation(name, scale):
+    architecture, options, *training = ABLATIONS[name]
+    result = config(architecture, scale)
+    overrides = result["model"]["config_overrides"]
+    if options.get("value_path", architecture) not in ("satformer", "resformer"):  # such keys would have no effect
+        for key in [key for key in overrides if key.startswith("value_residual_gate") or key.endswith("proj_bias")]:
+            del overrides[key]
+    layers = overrides["num_hidden_layers"]
+    overrides.update({key: value(layers) if callable(value) else value for key, value in options.items()})
+    for section in training:
+        result["training"].update(section)
+    result["checkpointing"]["checkpoint_dir"] = f"checkpoints/ablations/{name}/{scale}"
+    return result
 
 
 def config(architecture, scale):
@@ -103,11 +167,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    wanted = {
-        CONFIGS / architecture / f"{scale}.json": json.dumps(config(architecture, scale), indent=2) + "\n"
+    configs = {
+        CONFIGS / architecture / f"{scale}.json": config(architecture, scale)
         for architecture in ARCHITECTURES
         for scale in SCALES
     }
+    configs.update(
+        (CONFIGS / "ablations" / name / f"{scale}.json", ablation(name, scale))
+        for name in ABLATIONS
+        for scale in ABLATION_SCALES
+    )
+    wanted = {path: json.dumps(content, indent=2) + "\n" for path, content in configs.items()}
     if check:
         found = set(CONFIGS.rglob("*.json"))
         wrong = sorted(path for path in found | set(wanted) if not path.exists() or path.read_text() != wanted.get(path))

@@ -29,8 +29,13 @@ expect 3 "$satformer" train --config configs/satformer/tiny.json --dry-run --tra
 expect 6 "$satformer" train --config no-such-file.json --dry-run
 
 count=0
-for config in configs/*/*.json; do
+for config in configs/*/*.json configs/ablations/*/*.json; do
   expect 0 "$satformer" train --config "$config" --dry-run --device cpu
+  if grep -q 'unused here' /tmp/satformer-smoke.$$; then
+    echo "smoke: $config has keys without effect:"
+    cat /tmp/satformer-smoke.$$
+    exit 1
+  fi
   count=$((count + 1))
 done
 echo "smoke: commands and exit codes as documented, $count configs accepted"

@@ -26,6 +26,8 @@ std::string type_name(const FieldPointer& value) {
           return "a number or null";
         else if constexpr (std::is_same_v<T, std::optional<std::string>>)
           return "a string or null";
+        else if constexpr (std::is_same_v<T, NumberOrAuto>)
+          return "a number, \"auto\" or null";
         else
           return "a list of integers";
       },
@@ -70,6 +72,14 @@ bool assign(T& out, const Json& json) {
       values.push_back(*value);
     }
     out = std::move(values);
+  } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
+    if (json.is_null() || json == "auto") {
+      out = {std::nullopt, json.is_string()};
+      return true;
+    }
+    double number = 0;
+    if (!assign(number, json)) return false;
+    out = {number, false};
   } else {  // optional
     if (json.is_null()) {
       out.reset();
@@ -137,7 +147,9 @@ Json field_value(const Field& field) {
   return std::visit(
       [](auto* pointer) -> Json {
         using T = std::remove_pointer_t<decltype(pointer)>;
-        if constexpr (requires(T t) { t.has_value(); })
+        if constexpr (std::is_same_v<T, NumberOrAuto>)
+          return pointer->automatic ? Json("auto") : pointer->number ? Json(*pointer->number) : Json(nullptr);
+        else if constexpr (requires(T t) { t.has_value(); })
           return *pointer ? Json(**pointer) : Json(nullptr);
         else
           return Json(*pointer);
@@ -194,6 +206,8 @@ void ConfigBinding::set(const Field& field, const Json& value, const std::string
           if (*pointer) bound(static_cast<double>(**pointer));
         } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
           for (const auto item : *pointer) bound(static_cast<double>(item));
+        } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
+          if (pointer->number) bound(*pointer->number);
         } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>>) {
           const auto& choices = field.rules.choices;
           if (choices.empty()) return;

@@ -16,8 +16,15 @@
 
 namespace satformer {
 
-using FieldPointer = std::variant<bool*, std::int64_t*, double*, std::string*, std::optional<std::int64_t>*,
-                                  std::optional<double>*, std::optional<std::string>*, std::vector<std::int64_t>*>;
+// A number, "auto" (derived from other fields) or null (a default that the field's help names).
+struct NumberOrAuto {
+  std::optional<double> number;
+  bool automatic = false;
+};
+
+using FieldPointer =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::optional<std::int64_t>*, std::optional<double>*,
+                 std::optional<std::string>*, std::vector<std::int64_t>*, NumberOrAuto*>;
 
 // Bounds and documentation of a field. `min`/`max` are inclusive unless `open_min`.
 struct FieldRules {

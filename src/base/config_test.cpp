@@ -25,6 +25,7 @@ struct Settings {
   std::optional<std::int64_t> window;
   std::optional<double> theta = 10000.0;
   std::optional<std::string> path;
+  NumberOrAuto spread;
   std::string backend = "gloo";
   Optimizer optimizer, other;
   void visit(FieldVisitor& visitor) {
@@ -34,6 +35,7 @@ struct Settings {
     visitor.field("window", &window, "attention window", {.min = 1});
     visitor.field("theta", &theta, "rope base");
     visitor.field("path", &path, "a file");
+    visitor.field("spread", &spread, "deviation", {.min = 0});
     visitor.field("backend", &backend, "ranks", {.unused = true});
     visitor.section("optimizer", optimizer);
     visitor.section("other", other);
@@ -80,6 +82,21 @@ TEST(ConfigBinding, JsonRoundTrip) {
   EXPECT_EQ(copy.optimizer.layers, std::vector<std::int64_t>{3});
 }
 
+TEST(ConfigBinding, NumbersThatMayBeAutomatic) {
+  Settings settings;
+  ConfigBinding binding(settings);
+  EXPECT_TRUE(binding.to_json()["spread"].is_null());
+  binding.apply_override("spread=auto");
+  EXPECT_TRUE(settings.spread.automatic);
+  EXPECT_EQ(binding.to_json()["spread"], "auto");
+  binding.apply_override("spread=0.25");
+  EXPECT_FALSE(settings.spread.automatic);
+  EXPECT_EQ(settings.spread.number, 0.25);
+  EXPECT_EQ(binding.to_json()["spread"], 0.25);
+  binding.apply_json(json(R"({"spread":null})"), "x");
+  EXPECT_FALSE(settings.spread.automatic || settings.spread.number.has_value());
+}
+
 TEST(ConfigBinding, UnknownKeysNameTheNearest) {
   Settings settings;
   ConfigBinding binding(settings);
@@ -111,6 +128,7 @@ TEST(ConfigBinding, WrongTypes) {
   refused(R"({"window":"x"})", "an integer or null");
   refused(R"({"theta":true})", "a number or null");
   refused(R"({"path":[]})", "a string or null");
+  refused(R"({"spread":"wide"})", "a number, \"auto\" or null, not \"wide\"");
   refused(R"({"optimizer":{"layers":[1,"2"]}})", "a list of integers");
   refused(R"({"optimizer":{"layers":3}})", "a list of integers");
   refused(R"({"optimizer":3})", "optimizer must be a JSON object");
@@ -129,6 +147,7 @@ TEST(ConfigBinding, Bounds) {
   refused(R"({"optimizer":{"rate":0}})", "greater than 0");
   refused(R"({"optimizer":{"layers":[0,10]}})", "at most 9");
   refused(R"({"window":0})", "at least 1");
+  refused(R"({"spread":-1})", "at least 0");
   refused(R"({"dtype":"bfloat61"})", "Did you mean 'bfloat16'?");
   binding.apply_json(json(R"({"batch_size":1024,"window":1,"dtype":"bfloat16"})"), "x");
   binding.apply_json(json(R"({"batch_size":1e3})"), "x");

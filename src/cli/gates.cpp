@@ -38,15 +38,18 @@ int print_static_weights(const Model& model, const std::unique_ptr<AtomicFile>& 
   return 0;
 }
 
-void print_gates(const GateStatistics& statistics) {
+void print_gates(const GateStatistics& statistics, bool pool) {
   std::printf("gates over %lld tokens\n", static_cast<long long>(statistics.tokens()));
-  std::printf("layer    mean   zeros     max   mean of each KV head\n");
+  std::printf("layer  %s  mean   zeros     max   mean of each KV head\n", pool ? "source  " : "");
   for (const std::int64_t layer : statistics.layers()) {
-    const HeadGates all = statistics.layer(layer);
-    std::printf("%5lld  %6.4f  %5.1f%%  %6.3f  ", static_cast<long long>(layer), all.mean, 100 * all.zero_share,
-                all.max);
-    for (const HeadGates& head : statistics.heads(layer)) std::printf(" %6.4f", head.mean);
-    std::printf("\n");
+    for (const std::int64_t source : statistics.sources(layer)) {
+      const HeadGates all = statistics.layer(layer, source);
+      std::printf("%5lld  ", static_cast<long long>(layer));
+      if (pool) std::printf("%6lld  ", static_cast<long long>(source));
+      std::printf("%6.4f  %5.1f%%  %6.3f  ", all.mean, 100 * all.zero_share, all.max);
+      for (const HeadGates& head : statistics.heads(layer, source)) std::printf(" %6.4f", head.mean);
+      std::printf("\n");
+    }
   }
 }
 
@@ -57,13 +60,17 @@ Json gates_json(const GateStatistics& statistics, const Model& model) {
   Json json;
   json["architecture"] = model.architecture();
   json["gate"] = model.config().value_residual_gate;
+  json["granularity"] = model.config().value_gate_granularity;
   json["tokens"] = statistics.tokens();
   json["layers"] = Json::array();
   for (const std::int64_t layer : statistics.layers()) {
-    Json entry = figures(statistics.layer(layer));
-    entry["layer"] = layer;
-    for (const HeadGates& head : statistics.heads(layer)) entry["heads"].push_back(figures(head));
-    json["layers"].push_back(entry);
+    for (const std::int64_t source : statistics.sources(layer)) {
+      Json entry = figures(statistics.layer(layer, source));
+      entry["layer"] = layer;
+      entry["source"] = source;
+      for (const HeadGates& head : statistics.heads(layer, source)) entry["heads"].push_back(figures(head));
+      json["layers"].push_back(entry);
+    }
   }
   return json;
 }
@@ -90,6 +97,10 @@ int run_gates(std::span<const std::string> arguments) {
     fail(ExitCode::config, "'", loaded.directory, "' (", model.architecture(),
          ") has no gates: its layers use their own values only");
   }
+  if (path != "resformer" && path != "satformer") {
+    fail(ExitCode::config, "'", loaded.directory, "' (", model.architecture(), ") has no gates: its value_path is '",
+         path, "'");
+  }
   if (path == "resformer") return print_static_weights(model, output_file);
   if (window_options.data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
   const TokenWindows windows = window_options.open(loaded);
@@ -100,7 +111,7 @@ int run_gates(std::span<const std::string> arguments) {
   loss_options.observer = &statistics;
   window_loss(model, windows, loss_options);
   if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
-  print_gates(statistics);
+  print_gates(statistics, model.config().value_sources.size() > 1);
   write_json(output_file, gates_json(statistics, model));
   return 0;
 }

@@ -11,7 +11,7 @@ Architecture hyperconnections_architecture() {
   a.model_type = "hyperconnections";
   a.residual_routing = "hyper";
   a.value_path = "own";
-  a.own_keys = {"expansion_rate", "use_dynamic_hc", "use_tanh", "hc_norm_type"};
+  a.own_keys = {"expansion_rate", "use_dynamic_hc", "use_tanh", "hc_norm_type", "hc_weights"};
   return a;
 }
 

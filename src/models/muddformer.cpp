@@ -11,7 +11,8 @@ Architecture muddformer_architecture() {
   a.model_type = "muddformer";
   a.residual_routing = "mudd";
   a.value_path = "own";
-  a.own_keys = {"num_ways", "param_realloc", "use_pre_post_da_norm"};
+  a.own_keys = {"num_ways",     "param_realloc",  "use_pre_post_da_norm",
+                "mudd_w1_init", "mudd_post_norm", "mudd_pre_norm"};
   return a;
 }
 

@@ -44,18 +44,40 @@ ModelConfig model_config_from_json(const Architecture& architecture, const Json&
   return config;
 }
 
+namespace {
+
+// Keys of value paths that no architecture is named after.
+struct ValuePathKeys {
+  const char* value_path;
+  std::vector<std::string> keys;
+};
+std::span<const ValuePathKeys> unnamed_value_paths() {
+  static const std::vector<std::string> where = {"use_value_residual", "value_residual_last_k", "value_layers"};
+  static const auto with = [](std::vector<std::string> keys) {
+    keys.insert(keys.end(), where.begin(), where.end());
+    return keys;
+  };
+  static const std::vector<ValuePathKeys> list = {{"fixed", where},
+                                                  {"svformer", where},
+                                                  {"neutreno", with({"neutreno_lambda", "neutreno_values"})},
+                                                  {"lime", with({"lime_keys"})}};
+  return list;
+}
+
+}  // namespace
+
 std::vector<std::string> unread_model_keys(const ModelConfig& config) {
   const auto in_use = [&](const Architecture& a) {
     return a.value_path == "own" ? a.residual_routing == config.residual_routing : a.value_path == config.value_path;
   };
-  std::vector<std::string> unread;
-  for (const Architecture& a : architectures()) {
-    if (!in_use(a)) unread.insert(unread.end(), a.own_keys.begin(), a.own_keys.end());
-  }
-  for (const Architecture& a : architectures()) {  // a key of two architectures is read if either is in use
-    if (!in_use(a)) continue;
-    for (const std::string& key : a.own_keys) std::erase(unread, key);
-  }
+  std::vector<std::string> unread, read;
+  const auto sort_in = [&](bool used, const std::vector<std::string>& keys) {
+    std::vector<std::string>& list = used ? read : unread;
+    list.insert(list.end(), keys.begin(), keys.end());
+  };
+  for (const Architecture& a : architectures()) sort_in(in_use(a), a.own_keys);
+  for (const ValuePathKeys& p : unnamed_value_paths()) sort_in(p.value_path == config.value_path, p.keys);
+  for (const std::string& key : read) std::erase(unread, key);  // a key of two is read if either is in use
   std::sort(unread.begin(), unread.end());
   unread.erase(std::unique(unread.begin(), unread.end()), unread.end());
   return unread;

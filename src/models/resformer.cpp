@@ -11,7 +11,7 @@ Architecture resformer_architecture() {
   a.model_type = "resformer";
   a.residual_routing = "plain";
   a.value_path = "resformer";
-  a.own_keys = {"use_value_residual", "value_residual_last_k", "value_residual_lambda2_init"};
+  a.own_keys = {"use_value_residual", "value_residual_last_k", "value_layers", "value_residual_lambda2_init"};
   return a;
 }
 

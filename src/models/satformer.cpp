@@ -11,7 +11,9 @@ Architecture satformer_architecture() {
   a.model_type = "satformer";
   a.residual_routing = "plain";
   a.value_path = "satformer";
-  a.own_keys = {"use_value_residual", "value_residual_last_k", "value_residual_gate", "value_residual_proj_bias"};
+  a.own_keys = {"use_value_residual",       "value_residual_last_k",  "value_layers",   "value_residual_gate",
+                "value_residual_proj_bias", "value_gate_granularity", "value_gate_ffn", "value_gate_bias_init",
+                "value_gate_init_std",      "value_sources",          "value_place"};
   return a;
 }
 

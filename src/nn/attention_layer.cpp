@@ -27,7 +27,7 @@ AttentionLayer::AttentionLayer(const ModelConfig& config, std::int64_t layer, do
   };
   projection("q_proj", C, q_weight_, &q_bias_, 1);
   projection("k_proj", kv, k_weight_, &k_bias_, 1);
-  projection("v_proj", kv, v_weight_, &v_bias_, 1);
+  if (config.projects_values(layer)) projection("v_proj", kv, v_weight_, &v_bias_, 1);
   projection("o_proj", C, o_weight_, nullptr, output_init_scale);
   if (config.qk_norm) {
     q_norm_weight_ = store.add(prefix + "q_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
@@ -41,12 +41,15 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   const std::int64_t B = input.q.size(0), T = input.q.size(1);
   at::Tensor q_BTHD = at::linear(input.q, w(q_weight_), w(q_bias_)).view({B, T, num_heads_, head_dim_});
   at::Tensor k_BTHD = at::linear(input.k, w(k_weight_), w(k_bias_)).view({B, T, kv_heads_, head_dim_});
-  at::Tensor v_BTHD = at::linear(input.v, w(v_weight_), w(v_bias_)).view({B, T, kv_heads_, head_dim_});
+  at::Tensor v_BTHD;
+  if (v_weight_.defined()) v_BTHD = at::linear(input.v, w(v_weight_), w(v_bias_)).view({B, T, kv_heads_, head_dim_});
   v_BTHD = value_path.mix(layer_, input.v, v_BTHD, values, context);
+  k_BTHD = value_path.mix_keys(layer_, k_BTHD, values, context);
   q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
   k_BTHD = qk_norm_rope(k_BTHD, k_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
   if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
   at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
+  out_BTHD = value_path.add_to_output(layer_, input.v, out_BTHD, values, context);
   if (pass.query_valid_BT.defined()) {
     out_BTHD = out_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
   }

@@ -118,7 +118,7 @@ void Decoder::run_layer(std::int64_t layer, StreamState& streams, ValueState& va
                         LayerObserver* observer) {
   const auto l = static_cast<std::size_t>(layer);
   const AttentionInput input = routing_->attention_input(layer, streams, weights_);
-  const ValueContext context{weights_, observer};
+  const ValueContext context{weights_, observer, pass.query_valid_BT, pass.cache};
   routing_->absorb_attention(layer, streams, attention_[l].forward(input, *value_path_, values, context, pass));
   const at::Tensor mlp_input = routing_->mlp_input(layer, streams, weights_);
   routing_->absorb_mlp(layer, streams, mlp_[l].forward(mlp_input, weights_), weights_);
@@ -130,22 +130,24 @@ void Decoder::run_layer(std::int64_t layer, StreamState& streams, ValueState& va
 void Decoder::recompute_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
                               LayerObserver* observer) {
   TensorList inputs = streams.carried;
-  inputs.push_back(values.v1_BTHD);
+  inputs.insert(inputs.end(), values.carried.begin(), values.carried.end());
+  const auto streams_in = static_cast<std::ptrdiff_t>(streams.carried.size());
   struct Layout {
     bool known = false;
+    std::size_t streams = 0;             // how many of the outputs are the routing's
     std::vector<std::ptrdiff_t> source;  // index of the input that an output is, or -1: computed
   };
   const auto layout = std::make_shared<Layout>();
-  const auto body = [this, layer, pass, observer, layout](const TensorList& in) {
-    StreamState state{TensorList(in.begin(), in.end() - 1), {}};
-    ValueState value_state{in.back()};
+  const auto body = [this, layer, pass, observer, layout, streams_in](const TensorList& in) {
+    StreamState state{TensorList(in.begin(), in.begin() + streams_in), {}};
+    ValueState value_state{TensorList(in.begin() + streams_in, in.end()), {}};
     run_layer(layer, state, value_state, pass, layout->known ? nullptr : observer);
     TensorList all = state.carried;
-    all.push_back(value_state.v1_BTHD);
+    all.insert(all.end(), value_state.carried.begin(), value_state.carried.end());
     TensorList computed;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!layout->known) {
-        std::ptrdiff_t source = all[i].defined() ? -1 : static_cast<std::ptrdiff_t>(in.size()) - 1;
+        std::ptrdiff_t source = -1;
         for (std::size_t j = 0; j < in.size() && source < 0; ++j) {
           if (all[i].is_same(in[j])) source = static_cast<std::ptrdiff_t>(j);
         }
@@ -153,6 +155,7 @@ void Decoder::recompute_layer(std::int64_t layer, StreamState& streams, ValueSta
       }
       if (layout->source[i] < 0) computed.push_back(all[i]);
     }
+    layout->streams = state.carried.size();
     layout->known = true;
     return computed;
   };
@@ -162,9 +165,9 @@ void Decoder::recompute_layer(std::int64_t layer, StreamState& streams, ValueSta
   for (const std::ptrdiff_t source : layout->source) {
     all.push_back(source < 0 ? computed[next++] : inputs[static_cast<std::size_t>(source)]);
   }
-  values.v1_BTHD = all.back();
-  all.pop_back();
-  streams.carried = std::move(all);
+  const auto values_begin = all.begin() + static_cast<std::ptrdiff_t>(layout->streams);
+  streams.carried.assign(all.begin(), values_begin);
+  values.carried.assign(values_begin, all.end());
 }
 
 at::Tensor Decoder::hidden(const at::Tensor& ids_BT, const ForwardOptions& options) {

@@ -15,7 +15,11 @@ KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t cap
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     keys_.push_back(at::empty({batch, capacity, config.kv_heads(), config.head_dim()}, options));
-    values_.push_back(at::empty({batch, capacity, config.kv_heads(), config.head_dim()}, options));
+    values_.push_back(config.projects_values(layer)
+                          ? at::empty({batch, capacity, config.kv_heads(), config.head_dim()}, options)
+                          : at::Tensor());
+    const std::int64_t width = config.running_gate_width(layer);
+    sums_.push_back(width > 0 ? at::empty({batch, capacity, width}, options.dtype(at::kFloat)) : at::Tensor());
   }
   valid_BS_ = at::zeros({batch, capacity}, options.dtype(at::kBool));
   count_B_ = at::zeros({batch}, options.dtype(at::kLong));
@@ -31,7 +35,8 @@ void KvCache::begin_block(const at::Tensor& valid_BT) {
   }
   block_ = block;
   valid_BS_.narrow(1, length_, block).copy_(valid_BT);
-  positions_ = (count_B_.unsqueeze(1) + at::cumsum(valid_BT.to(at::kLong), 1) - 1).clamp_min(0);
+  tokens_ = count_B_.unsqueeze(1) + at::cumsum(valid_BT.to(at::kLong), 1);
+  positions_ = (tokens_ - 1).clamp_min(0);
   query_index_ = (at::arange(block, positions_.options()) + length_).unsqueeze(0).expand({valid_BT.size(0), block});
   count_B_ = count_B_ + valid_BT.sum(1, false, at::kLong);
 }
@@ -40,8 +45,17 @@ std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::
                                                   const at::Tensor& v_BTHD) {
   const auto l = static_cast<std::size_t>(layer);
   keys_[l].narrow(1, length_, block_).copy_(k_BTHD);
-  values_[l].narrow(1, length_, block_).copy_(v_BTHD);
-  return {keys_[l].narrow(1, 0, length_ + block_), values_[l].narrow(1, 0, length_ + block_)};
+  if (values_[l].defined()) values_[l].narrow(1, length_, block_).copy_(v_BTHD);
+  const at::Tensor& values = values_[values_[l].defined() ? l : 0];
+  return {keys_[l].narrow(1, 0, length_ + block_), values.narrow(1, 0, length_ + block_)};
+}
+
+at::Tensor KvCache::add_to_sums(std::int64_t layer, const at::Tensor& x_BTP) {
+  const at::Tensor& kept = sums_[static_cast<std::size_t>(layer)];
+  at::Tensor sums = at::cumsum(x_BTP, 1);
+  if (length_ > 0) sums = sums + kept.narrow(1, length_ - 1, 1);
+  kept.narrow(1, length_, block_).copy_(sums);
+  return sums;
 }
 
 void KvCache::end_block() {
@@ -53,8 +67,9 @@ at::Tensor KvCache::key_valid_BS() const { return valid_BS_.narrow(1, 0, length_
 
 std::int64_t KvCache::bytes() const {
   std::int64_t total = 0;
-  for (const auto& t : keys_) total += t.numel() * t.element_size();
-  for (const auto& t : values_) total += t.numel() * t.element_size();
+  for (const auto* list : {&keys_, &values_, &sums_}) {
+    for (const auto& t : *list) total += t.defined() ? t.numel() * t.element_size() : 0;
+  }
   return total;
 }
 
@@ -66,8 +81,11 @@ void KvCache::truncate(std::int64_t length) {
 }
 
 void KvCache::select_rows(const at::Tensor& rows) {
-  for (auto& t : keys_) t = t.index_select(0, rows);
-  for (auto& t : values_) t = t.index_select(0, rows);
+  for (auto* list : {&keys_, &values_, &sums_}) {
+    for (auto& t : *list) {
+      if (t.defined()) t = t.index_select(0, rows);
+    }
+  }
   valid_BS_ = valid_BS_.index_select(0, rows);
   count_B_ = count_B_.index_select(0, rows);
 }

@@ -1,5 +1,6 @@
 // Keys and values of past positions, per layer and row. Holds post-RoPE keys and post-mix values, so that every
-// architecture needs exactly a Transformer's bytes; layer 0's values are never kept apart.
+// architecture needs at most a Transformer's bytes; layer 0's values are never kept apart, and layers without a value
+// projection (SVFormer) share them. Gates over a running mean add their running sums, a few numbers per slot.
 #pragma once
 
 #include "kernels/tensor.h"
@@ -20,12 +21,16 @@ class KvCache {
   void begin_block(const at::Tensor& valid_BT);
   // Stores the block of one layer and returns all keys and values so far, [B, S, Hkv, D].
   std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD, const at::Tensor& v_BTHD);
+  // x [B, T, P], fp32, zero at pads: for each token of the block the sum over the row's tokens so far, itself
+  // included. P is config.running_gate_width(layer). Once per layer and block.
+  at::Tensor add_to_sums(std::int64_t layer, const at::Tensor& x_BTP);
   void end_block();
 
   const at::Tensor& positions_BT() const { return positions_; }      // RoPE position of each token of the block
   const at::Tensor& query_index_BT() const { return query_index_; }  // slot of each token of the block
-  at::Tensor key_valid_BS() const;                                   // bool over slots so far, this block included
-  std::int64_t length() const { return length_; }                    // slots filled by finished blocks
+  const at::Tensor& tokens_BT() const { return tokens_; }  // tokens of the row up to each of the block, pads left out
+  at::Tensor key_valid_BS() const;                         // bool over slots so far, this block included
+  std::int64_t length() const { return length_; }          // slots filled by finished blocks
   std::int64_t capacity() const { return capacity_; }
   std::int64_t bytes() const;
   void truncate(std::int64_t length);        // forgets slots from `length` on
@@ -33,8 +38,9 @@ class KvCache {
 
  private:
   std::int64_t capacity_, length_ = 0, block_ = 0;
-  std::vector<at::Tensor> keys_, values_;  // [B, capacity, Hkv, D]
-  at::Tensor valid_BS_, count_B_, positions_, query_index_;
+  std::vector<at::Tensor> keys_, values_;  // [B, capacity, Hkv, D]; values undefined: layer 0's
+  std::vector<at::Tensor> sums_;           // [B, capacity, P] up to each slot, fp32; undefined: none
+  at::Tensor valid_BS_, count_B_, tokens_, positions_, query_index_;
 };
 
 }  // namespace satformer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "kernels/value_gate/value_gate.h"
@@ -37,6 +38,59 @@ FieldRules no_effect() {
   return rules;
 }
 
+void check(bool ok, const auto&... what) {
+  if (!ok) fail(ExitCode::config, what...);
+}
+
+bool ascending(const std::vector<std::int64_t>& list) {
+  return std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
+}
+
+// Where the value path acts and what it reads.
+void check_value_layers(const ModelConfig& c) {
+  const std::int64_t L = c.num_hidden_layers;
+  check(ascending(c.value_layers), "value_layers must be ascending, without repetition");
+  check(c.value_layers.empty() || !c.value_residual_last_k,
+        "value_layers and value_residual_last_k = ", c.value_residual_last_k.value_or(0),
+        " both say where the value path acts; give one of them");
+  if (!c.value_layers.empty()) {
+    check(c.value_layers.back() < L, "value_layers names layer ", c.value_layers.back(), " of a model whose last is ",
+          L - 1);
+  }
+  if (c.effective_value_path() != "satformer") return;
+  check(!c.value_sources.empty(), "value_sources is empty: name at least one layer, such as [0]");
+  check(ascending(c.value_sources), "value_sources must be ascending, without repetition");
+  const std::int64_t last = c.value_sources.back();
+  if (!c.value_layers.empty()) {
+    check(last < c.value_layers.front(), "value_sources names layer ", last,
+          ", which is not earlier than the first layer that uses it, ", c.value_layers.front());
+  }
+  if (last == 0) return;
+  check(last < L - 1, "value_sources names layer ", last, ", but no layer after it exists in a model of ", L);
+  if (c.value_residual_last_k) {
+    check(last < L - *c.value_residual_last_k, "value_sources names layer ", last,
+          ", which is not earlier than the first layer that uses it, ", L - *c.value_residual_last_k,
+          " (value_residual_last_k = ", *c.value_residual_last_k, ")");
+  }
+}
+
+// Gates of SATFormer values: options that would say nothing, and gates that could never learn.
+void check_gates(const ModelConfig& c) {
+  const std::string &granularity = c.value_gate_granularity, &gate = c.value_residual_gate;
+  const bool is_static = granularity == "static";
+  check(!gate.starts_with("softmax") || granularity == "token_head" || granularity == "head", "value_residual_gate '",
+        gate, "' runs over the KV heads; value_gate_granularity '", granularity, "' has one gate for all of them");
+  check(!is_static || c.value_gate_ffn == 0, "value_gate_ffn = ", c.value_gate_ffn,
+        " has no use: value_gate_granularity 'static' has no map from the input");
+  check(!is_static || !c.value_residual_proj_bias,
+        "value_residual_proj_bias has no use: value_gate_granularity 'static' has no projection");
+  check(is_static || c.value_residual_proj_bias || c.value_gate_bias_init == 0,
+        "value_gate_bias_init = ", c.value_gate_bias_init, " needs value_residual_proj_bias");
+  check(gate != "relu" || c.value_gate_bias_init > 0 || (!is_static && c.value_gate_init_std.number.value_or(1) > 0),
+        "relu gates that start at ", c.value_gate_bias_init,
+        " for every token never get a gradient; raise value_gate_bias_init or choose another value_residual_gate");
+}
+
 }  // namespace
 
 void ModelConfig::visit(FieldVisitor& v) {
@@ -65,14 +119,37 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("eos_token_id", &eos_token_id, "End-of-sequence id", at_least(0));
   v.field("tie_word_embeddings", &tie_word_embeddings, "The head is the embedding");
   v.field("use_l2warp", &use_l2warp, "Pull the largest logit of each token towards zero (gradients only)");
-  v.field("value_path", &value_path, "Which values attention uses", one_of({"own", "resformer", "satformer"}));
+  v.field("value_path", &value_path, "Which values attention uses",
+          one_of({"own", "resformer", "satformer", "fixed", "svformer", "neutreno", "lime"}));
   v.field("use_value_residual", &use_value_residual, "false: values are the layer's own whatever value_path says");
-  v.field("value_residual_last_k", &value_residual_last_k, "Only the last k layers use layer 0's values (null: all)",
+  v.field("value_residual_last_k", &value_residual_last_k, "Only the last k layers use earlier values (null: all)",
           at_least(0));
+  v.field("value_layers", &value_layers, "Only these layers use earlier values (empty: all that can)",
+          between(1, 4095));
   v.field("value_residual_gate", &value_residual_gate, "SATFormer's gate function", one_of(gate_names()));
   v.field("value_residual_proj_bias", &value_residual_proj_bias, "Bias on SATFormer's gate projection");
+  v.field("value_gate_granularity", &value_gate_granularity, "SATFormer: what has a gate of its own",
+          one_of({"token_head", "token", "head", "layer", "static", "factorised"}));
+  v.field("value_gate_ffn", &value_gate_ffn, "SATFormer: hidden size of the gate's feed-forward net (0: linear gate)",
+          between(0, 1 << 20));
+  v.field("value_gate_bias_init", &value_gate_bias_init,
+          "SATFormer: initial bias of the gate, or of a static gate's scalar", between(-1e6, 1e6));
+  v.field("value_gate_init_std", &value_gate_init_std,
+          "SATFormer: initial standard deviation of gate weights (null: initializer_range; auto: 0.02 sqrt(768 / "
+          "hidden_size))",
+          at_least(0));
+  v.field("value_sources", &value_sources, "SATFormer: layers whose values are mixed in, each with its own gate",
+          between(0, 4094));
+  v.field("value_place", &value_place,
+          "SATFormer: where gated values are added: to the values or to attention's output",
+          one_of({"values", "output"}));
   v.field("value_residual_lambda2_init", &value_residual_lambda2_init,
           "ResFormer: initial weight of a layer's own values", between(-1e6, 1e6));
+  v.field("neutreno_lambda", &neutreno_lambda, "NeuTRENO: weight of V1 - V' at attention's output",
+          between(-1e6, 1e6));
+  v.field("neutreno_values", &neutreno_values, "NeuTRENO: V' is the fixed mix 0.5 V1 + 0.5 V, or the layer's own V",
+          one_of({"fixed", "own"}));
+  v.field("lime_keys", &lime_keys, "LIMe: mix the keys of earlier layers too, with the values' weights");
   v.field("residual_routing", &residual_routing, "How sublayers read and write the residual stream",
           one_of({"plain", "dense", "mudd", "hyper"}));
   v.field("dwa_dilation", &dwa_dilation, "DenseFormer: average every k-th state", between(1, 4096));
@@ -80,11 +157,22 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("num_ways", &num_ways, "MUDDFormer: streams (query, key, value, residual)", between(4, 4));
   v.field("param_realloc", &param_realloc, "MUDDFormer: feed-forward widths grow with depth");
   v.field("use_pre_post_da_norm", &use_pre_post_da_norm, "MUDDFormer: norms before and after depth aggregation");
+  v.field("mudd_w1_init", &mudd_w1_init, "MUDDFormer: initial standard deviation of the first depth matrix",
+          one_of({"1/d", "1/sqrt(d)"}));
+  v.field("mudd_post_norm", &mudd_post_norm,
+          "MUDDFormer: which streams have a norm after aggregation (with use_pre_post_da_norm)",
+          one_of({"all", "residual"}));
+  v.field("mudd_pre_norm", &mudd_pre_norm,
+          "MUDDFormer: norms before aggregation: each module's own, or one per state (with use_pre_post_da_norm)",
+          one_of({"module", "shared"}));
   v.field("expansion_rate", &expansion_rate, "HyperConnections: parallel streams", between(1, 64));
   v.field("use_dynamic_hc", &use_dynamic_hc, "HyperConnections: weights depend on the token");
   v.field("use_tanh", &use_tanh, "HyperConnections: tanh on the dynamic weights");
   v.field("hc_norm_type", &hc_norm_type, "HyperConnections: norm before the dynamic weights",
-          one_of({"rms", "layer"}));
+          one_of({"rms", "layer", "layer_plain", "l2"}));
+  v.field("hc_weights", &hc_weights,
+          "HyperConnections: free mixing weights, or on the manifold of mHC (stream mix doubly stochastic)",
+          one_of({"free", "manifold"}));
   v.field("elementwise_affine", &elementwise_affine, "Norms have weights (always)", no_effect());
   v.field("fuse_norm", &fuse_norm, "Implementation choice of other programs", no_effect());
   v.field("fuse_swiglu", &fuse_swiglu, "Implementation choice of other programs", no_effect());
@@ -94,9 +182,6 @@ void ModelConfig::visit(FieldVisitor& v) {
 }
 
 void ModelConfig::validate() const {
-  const auto check = [](bool ok, const auto&... what) {
-    if (!ok) fail(ExitCode::config, what...);
-  };
   check(hidden_size % num_heads == 0, "hidden_size ", hidden_size, " is not divisible by num_heads ", num_heads);
   check(head_dim() % 2 == 0, "the head size hidden_size / num_heads = ", hidden_size, " / ", num_heads, " = ",
         head_dim(), " is odd; rotary embeddings need an even one");
@@ -105,6 +190,11 @@ void ModelConfig::validate() const {
     check(value < vocab_size, name, " ", value, " is outside the vocabulary of ", vocab_size);
   };
   if (pad_token_id) id("pad_token_id", *pad_token_id);
+  check_value_layers(*this);
+  if (effective_value_path() == "satformer") check_gates(*this);
+  check(residual_routing != "mudd" || use_pre_post_da_norm || (mudd_post_norm == "all" && mudd_pre_norm == "module"),
+        "mudd_post_norm '", mudd_post_norm, "' and mudd_pre_norm '", mudd_pre_norm,
+        "' choose norms, but use_pre_post_da_norm is false");
 }
 
 std::int64_t ModelConfig::ffn_size(std::int64_t layer) const {
@@ -124,8 +214,34 @@ std::int64_t ModelConfig::ffn_size(std::int64_t layer) const {
 }
 
 bool ModelConfig::value_path_active(std::int64_t layer) const {
-  if (effective_value_path() == "own" || layer == 0) return false;
+  if (effective_value_path() == "own" || layer <= value_source_layers().back()) return false;
+  if (!value_layers.empty()) return std::find(value_layers.begin(), value_layers.end(), layer) != value_layers.end();
   return !value_residual_last_k || layer >= num_hidden_layers - *value_residual_last_k;
+}
+
+std::vector<std::int64_t> ModelConfig::value_source_layers() const {
+  return effective_value_path() == "satformer" ? value_sources : std::vector<std::int64_t>{0};
+}
+
+bool ModelConfig::projects_values(std::int64_t layer) const {
+  return effective_value_path() != "svformer" || !value_path_active(layer);
+}
+
+double ModelConfig::gate_init_std() const {
+  if (value_gate_init_std.automatic) return 0.02 * std::sqrt(768.0 / static_cast<double>(hidden_size));
+  return value_gate_init_std.number.value_or(initializer_range);
+}
+
+std::int64_t ModelConfig::gate_outputs(bool per_head) const {
+  return static_cast<std::int64_t>(value_sources.size()) * (per_head ? kv_heads() : 1);
+}
+
+std::int64_t ModelConfig::running_gate_width(std::int64_t layer) const {
+  if (effective_value_path() != "satformer" || !value_path_active(layer)) return 0;
+  const auto width = [&](bool per_head) { return value_gate_ffn > 0 ? value_gate_ffn : gate_outputs(per_head); };
+  if (value_gate_granularity == "head") return width(true);
+  if (value_gate_granularity == "layer") return width(false);
+  return value_gate_granularity == "factorised" ? width(false) + width(true) : 0;
 }
 
 }  // namespace satformer

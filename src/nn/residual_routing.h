@@ -20,7 +20,8 @@ struct StreamState {
   std::vector<at::Tensor> local;
 };
 
-// Normalised inputs of an attention sublayer [B, T, C]. Routings with one stream give the same tensor three times.
+// Normalised inputs of an attention sublayer [B, T, C]. Routings with one stream give the same tensor three times;
+// with a stream for values alone, v is undefined where the layer projects none (ModelConfig::projects_values).
 struct AttentionInput {
   at::Tensor q, k, v;
 };

@@ -6,31 +6,55 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "nn/compute_weights.h"
+#include "nn/kv_cache.h"
 #include "nn/model_config.h"
 #include "nn/observer.h"
 #include "nn/parameters.h"
 
 namespace satformer {
 
-// Values that early layers offer to later ones, for one forward pass.
+// What early layers offer to later ones in one forward pass. `carried` crosses layers and its meaning is the path's
+// own (values of the source layers; all layers' keys and values); `local` lives within one attention sublayer.
 struct ValueState {
-  at::Tensor v1_BTHD;  // layer 0's projection, after its bias, before any norm; undefined where nobody needs it
+  std::vector<at::Tensor> carried;
+  std::vector<at::Tensor> local;
 };
 
 // What a value path is given besides the values.
 struct ValueContext {
   ComputeWeights& weights;
   LayerObserver* observer = nullptr;  // may watch and replace gates and values
+  at::Tensor valid_BT;                // bool: tokens, not pads; undefined: all
+  KvCache* cache = nullptr;           // keeps running sums while decoding
 };
 
 class ValuePath {
  public:
   virtual ~ValuePath() = default;
-  // input: what the value projection read [B, T, C]; v: its output [B, T, Hkv, D]. Returns the values to attend to.
+  // input: what the value projection read [B, T, C]; v: its output [B, T, Hkv, D], undefined where the layer has none
+  // (ModelConfig::projects_values). Returns the values to attend to.
   virtual at::Tensor mix(std::int64_t layer, const at::Tensor& input_BTC, const at::Tensor& v_BTHD, ValueState& state,
                          const ValueContext& context) const = 0;
+  // k: the key projection [B, T, Hkv, D], before its norm and rotation. Called after mix(). Returns the keys to use.
+  virtual at::Tensor mix_keys(std::int64_t layer, const at::Tensor& k_BTHD, ValueState& state,
+                              const ValueContext& context) const {
+    (void)layer;
+    (void)state;
+    (void)context;
+    return k_BTHD;
+  }
+  // out: attention's output [B, T, H, D] over the query heads. Returns what the output projection reads.
+  virtual at::Tensor add_to_output(std::int64_t layer, const at::Tensor& input_BTC, const at::Tensor& out_BTHD,
+                                   ValueState& state, const ValueContext& context) const {
+    (void)layer;
+    (void)input_BTC;
+    (void)state;
+    (void)context;
+    return out_BTHD;
+  }
 };
 
 // Builds the path that `config.value_path` names; its parameters join `store` under the authors' names.

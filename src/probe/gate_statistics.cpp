@@ -8,10 +8,10 @@
 
 namespace satformer {
 
-at::Tensor GateStatistics::gate(std::int64_t layer, const at::Tensor& alpha_BTH) {
+at::Tensor GateStatistics::source_gate(std::int64_t layer, std::int64_t source, const at::Tensor& alpha_BTH) {
   at::NoGradGuard no_grad;
   const at::Tensor a = alpha_BTH.detach().to(at::kDouble).flatten(0, 1);
-  Sums& s = sums_[layer];
+  Sums& s = sums_[{layer, source}];
   const at::Tensor sum = a.sum({0}), square = a.square().sum({0}), zeros = a.eq(0).sum({0}, false, at::kDouble);
   const at::Tensor max = a.amax({0});
   if (s.tokens == 0) {
@@ -31,15 +31,25 @@ at::Tensor GateStatistics::gate(std::int64_t layer, const at::Tensor& alpha_BTH)
 
 std::vector<std::int64_t> GateStatistics::layers() const {
   std::vector<std::int64_t> list;
-  for (const auto& [layer, sums] : sums_) list.push_back(layer);
+  for (const auto& [key, sums] : sums_) {
+    if (list.empty() || list.back() != key.first) list.push_back(key.first);
+  }
+  return list;
+}
+
+std::vector<std::int64_t> GateStatistics::sources(std::int64_t layer) const {
+  std::vector<std::int64_t> list;
+  for (const auto& [key, sums] : sums_) {
+    if (key.first == layer) list.push_back(key.second);
+  }
   return list;
 }
 
 std::int64_t GateStatistics::tokens() const { return sums_.empty() ? 0 : sums_.begin()->second.tokens; }
 
-std::vector<HeadGates> GateStatistics::heads(std::int64_t layer) const {
+std::vector<HeadGates> GateStatistics::heads(std::int64_t layer, std::int64_t source) const {
   std::vector<HeadGates> result;
-  const Sums& s = sums_.at(layer);
+  const Sums& s = sums_.at({layer, source});
   const auto n = static_cast<double>(s.tokens);
   for (std::int64_t h = 0; h < s.sum_H.size(0); ++h) {
     HeadGates g;
@@ -52,8 +62,8 @@ std::vector<HeadGates> GateStatistics::heads(std::int64_t layer) const {
   return result;
 }
 
-HeadGates GateStatistics::layer(std::int64_t layer) const {
-  const std::vector<HeadGates> all = heads(layer);
+HeadGates GateStatistics::layer(std::int64_t layer, std::int64_t source) const {
+  const std::vector<HeadGates> all = heads(layer, source);
   HeadGates g;
   double square = 0;
   g.max = all.front().max;

@@ -1,7 +1,8 @@
-// Running statistics of SATFormer's gates, per layer and KV head.
+// Running statistics of SATFormer's gates, per layer, source layer and KV head.
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "nn/observer.h"
@@ -17,19 +18,23 @@ struct HeadGates {
 
 class GateStatistics : public LayerObserver {
  public:
-  at::Tensor gate(std::int64_t layer, const at::Tensor& alpha_BTH) override;
+  at::Tensor source_gate(std::int64_t layer, std::int64_t source, const at::Tensor& alpha_BTH) override;
 
-  std::vector<std::int64_t> layers() const;                // those that have gates, in order
-  std::vector<HeadGates> heads(std::int64_t layer) const;  // one per KV head
-  HeadGates layer(std::int64_t layer) const;               // over all heads
-  std::int64_t tokens() const;                             // tokens seen
+  std::vector<std::int64_t> layers() const;                                     // those that have gates, in order
+  std::vector<std::int64_t> sources(std::int64_t layer) const;                  // the layers that its gates are on
+  std::vector<HeadGates> heads(std::int64_t layer, std::int64_t source) const;  // one per KV head
+  HeadGates layer(std::int64_t layer, std::int64_t source) const;               // over all heads
+  // Of the only or first source.
+  std::vector<HeadGates> heads(std::int64_t layer) const { return heads(layer, sources(layer).front()); }
+  HeadGates layer(std::int64_t l) const { return layer(l, sources(l).front()); }
+  std::int64_t tokens() const;  // tokens seen
 
  private:
   struct Sums {
     at::Tensor sum_H, square_H, zeros_H, max_H;  // fp64
     std::int64_t tokens = 0;
   };
-  std::map<std::int64_t, Sums> sums_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Sums> sums_;  // by layer and source
 };
 
 }  // namespace satformer

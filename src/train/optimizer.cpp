@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/random.h"
 
@@ -15,8 +16,15 @@ bool Optimizer::decays(ParamKind kind, bool decay_all) {
 Optimizer::Optimizer(ParameterStore& parameters, const OptimizerOptions& options) : options_(options) {
   for (const Parameter& p : parameters.list()) {
     const at::Tensor like = p.value.detach();
-    slots_.push_back(
-        {p.name, p.value, at::zeros_like(like), at::zeros_like(like), decays(p.kind, options.decay_all)});
+    double lr_scale = 1.0, decay = decays(p.kind, options.decay_all) ? options.weight_decay : 0.0;
+    if (p.kind == ParamKind::gate) {
+      lr_scale = options.gate_lr_scale;
+      decay = options.gate_decay.value_or(decay);
+    } else if (p.kind == ParamKind::scalar) {
+      lr_scale = options.scalar_lr_scale;
+      decay = options.scalar_decay.value_or(decay);
+    }
+    slots_.push_back({p.name, p.value, at::zeros_like(like), at::zeros_like(like), lr_scale, decay});
   }
 }
 
@@ -44,24 +52,26 @@ std::vector<std::string> Optimizer::non_finite_gradients(std::size_t limit) cons
 void Optimizer::step(double learning_rate, double norm) {
   ++steps_;
   AdamWOptions options;
-  options.learning_rate = learning_rate;
   options.beta1 = options_.beta1;
   options.beta2 = options_.beta2;
   options.eps = options_.eps;
   options.step = steps_;
   if (options_.grad_clip > 0) options.grad_scale = std::min(1.0, options_.grad_clip / (norm + 1e-6));
-  for (const bool decay : {true, false}) {
+  std::set<std::pair<double, double>> groups;  // factor on the rate, decay
+  for (const Slot& slot : slots_) groups.insert({slot.lr_scale, slot.weight_decay});
+  for (const auto& [lr_scale, decay] : groups) {
     AdamWTensors group;
     std::vector<std::uint64_t> streams;
     for (Slot& slot : slots_) {
-      if (slot.decay != decay || !slot.param.grad().defined()) continue;
+      if (slot.lr_scale != lr_scale || slot.weight_decay != decay || !slot.param.grad().defined()) continue;
       group.params.push_back(slot.param);
       group.grads.push_back(slot.param.grad());
       group.m.push_back(slot.m);
       group.v.push_back(slot.v);
       streams.push_back(hash_name(slot.name));
     }
-    options.weight_decay = decay ? options_.weight_decay : 0.0;
+    options.learning_rate = learning_rate * lr_scale;
+    options.weight_decay = decay;
     if (group.params.empty()) continue;
     if (group.params[0].scalar_type() == at::kBFloat16) {
       adamw_step_bf16(group, options, options_.rounding, options_.seed, streams);

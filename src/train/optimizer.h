@@ -1,8 +1,9 @@
-// AdamW over the parameters of a model, in one or two groups.
+// AdamW over the parameters of a model, in groups of equal rate and decay.
 #pragma once
 
 #include "kernels/tensor.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_all = false;  // false: matrices and embeddings alone; norms, biases, gates and scalars are left free
+  // Gates and scalars (ParamKind): factor on the learning rate, and a weight decay of their own (empty: as above).
+  double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
+  std::optional<double> gate_decay, scalar_decay;
   double grad_clip = 1.0;  // largest global norm; 0: no clipping
   // For bf16 parameters (no fp32 masters); `seed` chooses the random bits of stochastic rounding.
   Bf16Rounding rounding = Bf16Rounding::nearest;
@@ -48,7 +52,7 @@ class Optimizer {
   struct Slot {
     std::string name;
     at::Tensor param, m, v;
-    bool decay;
+    double lr_scale, weight_decay;
   };
   OptimizerOptions options_;
   std::vector<Slot> slots_;

@@ -40,6 +40,42 @@ TEST(Optimizer, DecayActsOnMatricesAloneOrOnAll) {
   }
 }
 
+TEST(Optimizer, GatesAndScalarsHaveRatesAndDecaysOfTheirOwn) {
+  ParameterStore store = store_of_each_kind();
+  OptimizerOptions options;
+  options.decay_all = true;
+  options.weight_decay = 0.5;
+  options.gate_lr_scale = 0.25;
+  options.scalar_lr_scale = 2;
+  options.scalar_decay = 0.1;
+  Optimizer optimizer(store, options);
+  set_gradients(store, 1.0);
+  optimizer.step(0.1, 0.0);
+  for (const Parameter& p : store.list()) {
+    // First step of Adam: the rate itself, after the decay of rate times decay.
+    const double expected = p.name == "gate"     ? 1 - 0.025 * 0.5 - 0.025
+                            : p.name == "scalar" ? 1 - 0.2 * 0.1 - 0.2
+                                                 : 1 - 0.1 * 0.5 - 0.1;
+    EXPECT_NEAR(p.value.detach().max().item<double>(), expected, 1e-6) << p.name;
+  }
+}
+
+TEST(Optimizer, ARateOfZeroFreezesAndADecayOfZeroSpares) {
+  ParameterStore store = store_of_each_kind();
+  OptimizerOptions options;
+  options.decay_all = true;
+  options.weight_decay = 0.5;
+  options.gate_lr_scale = 0;
+  options.scalar_decay = 0.0;
+  Optimizer optimizer(store, options);
+  set_gradients(store, 0.0);
+  optimizer.step(0.1, 0.0);
+  for (const Parameter& p : store.list()) {
+    const bool stays = p.name == "gate" || p.name == "scalar";
+    EXPECT_NEAR(p.value.detach().max().item<double>(), stays ? 1.0 : 0.95, 1e-6) << p.name;
+  }
+}
+
 TEST(Optimizer, ClipsByTheGlobalNorm) {
   ParameterStore store = store_of_each_kind();
   OptimizerOptions options;

@@ -33,6 +33,10 @@ bool must_agree(const std::string& path) {
                                               "/training/decay",
                                               "/training/dtype",
                                               "/training/rounding",
+                                              "/training/gate_lr_scale",
+                                              "/training/scalar_lr_scale",
+                                              "/training/gate_decay",
+                                              "/training/scalar_decay",
                                               "/system/seed"};
   const std::string overrides = "/model/config_overrides/";
   if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;

@@ -79,6 +79,14 @@ void TrainingSection::visit(FieldVisitor& v) {
   v.field("decay", &decay,
           "what weight decay acts on; \"all\" by default for configs in the authors' layout (source local_class)",
           {.choices = {"matrices", "all"}});
+  v.field("gate_lr_scale", &gate_lr_scale, "factor on the rate of gate weights and biases; 0 freezes them",
+          {.min = 0});
+  v.field("scalar_lr_scale", &scalar_lr_scale,
+          "factor on the rate of scalars (static gates and mixes, lambdas, depth averages, hyper-connections' static "
+          "parts)",
+          {.min = 0});
+  v.field("gate_decay", &gate_decay, "weight decay of gates; null: as decay and weight_decay say", {.min = 0});
+  v.field("scalar_decay", &scalar_decay, "weight decay of scalars, likewise", {.min = 0});
   v.field(
       "dtype", &dtype,
       "computing type; weights and optimizer state stay float32, but for pure-bfloat16, which has no float32 masters",

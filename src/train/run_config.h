@@ -48,6 +48,8 @@ struct TrainingSection {
   std::string decay = "matrices";    // matrices | all
   std::string dtype = "float32";     // float32 | bfloat16 | pure-bfloat16
   std::string rounding = "nearest";  // pure-bfloat16: nearest | stochastic
+  double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
+  std::optional<double> gate_decay, scalar_decay;
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };

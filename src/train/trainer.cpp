@@ -40,6 +40,10 @@ OptimizerOptions optimizer_options(const TrainingSection& training) {
   options.eps = training.adam_eps;
   options.weight_decay = training.weight_decay;
   options.decay_all = training.decay == "all";
+  options.gate_lr_scale = training.gate_lr_scale;
+  options.scalar_lr_scale = training.scalar_lr_scale;
+  options.gate_decay = training.gate_decay;
+  options.scalar_decay = training.scalar_decay;
   options.grad_clip = training.grad_clip;
   options.rounding = training.rounding == "stochastic" ? Bf16Rounding::stochastic : Bf16Rounding::nearest;
   return options;

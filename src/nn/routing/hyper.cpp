@@ -1,18 +1,26 @@
-// Hyper-Connections: n parallel streams, mixed before and after each sublayer (kernels/hyper_connection).
+// Hyper-Connections: n parallel streams, mixed before and after each sublayer (kernels/hyper_connection; other norms
+// and mHC: hyper_weights.h).
 #include <cmath>
 
 #include "base/error.h"
 #include "kernels/hyper_connection/hyper_connection.h"
 #include "kernels/rms_norm/rms_norm.h"
+#include "nn/routing/hyper_weights.h"
 #include "nn/routing/routings.h"
 
 namespace satformer {
 namespace {
 
+// Logits of mHC's initial weights: sigmoid(4) = 0.98 of one stream, a nearly diagonal stream mix, 2 sigmoid(0) = 1.
+constexpr float open_logit = 4.0f, closed_logit = -4.0f;
+
 // carried = {H [B, T, n, C]}; local = {alpha, beta} within a sublayer.
 class HyperRouting : public ResidualRouting {
  public:
-  HyperRouting(const ModelConfig& config, ParameterStore& store) : eps_(config.norm_eps), n_(config.expansion_rate) {
+  HyperRouting(const ModelConfig& config, ParameterStore& store)
+      : eps_(config.norm_eps),
+        n_(config.expansion_rate),
+        variant_{config.hc_norm_type, config.hc_weights == "manifold"} {
     for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
       attn_norm_.push_back(add_norm_weight(config, layer, "attn_norm", store));
       mlp_norm_.push_back(add_norm_weight(config, layer, "mlp_norm", store));
@@ -51,15 +59,21 @@ class HyperRouting : public ResidualRouting {
       return store.add(prefix + name, shape, std::move(init), kind, "routing");
     };
     HyperConnectionParams p;
-    p.static_beta = add("static_beta", {n_}, Init::constant(1), ParamKind::scalar);
-    std::vector<float> alpha(static_cast<std::size_t>(n_ * (n_ + 1)), 0.0f);  // [e_{k mod n} | I]
-    alpha[static_cast<std::size_t>((k % n_) * (n_ + 1))] = 1.0f;
-    for (std::int64_t i = 0; i < n_; ++i) alpha[static_cast<std::size_t>(i * (n_ + 1) + i + 1)] = 1.0f;
+    const bool manifold = variant_.manifold;  // static parts are logits
+    p.static_beta = add("static_beta", {n_}, Init::constant(manifold ? 0 : 1), ParamKind::scalar);
+    std::vector<float> alpha(static_cast<std::size_t>(n_ * (n_ + 1)),
+                             manifold ? closed_logit : 0.0f);  // [e_{k mod n} | I]
+    alpha[static_cast<std::size_t>((k % n_) * (n_ + 1))] = manifold ? open_logit : 1.0f;
+    for (std::int64_t i = 0; i < n_; ++i) {
+      alpha[static_cast<std::size_t>(i * (n_ + 1) + i + 1)] = manifold ? 0.0f : 1.0f;
+    }
     p.static_alpha = add("static_alpha", {n_, n_ + 1}, Init::elements(alpha), ParamKind::scalar);
     p.use_tanh = config.use_tanh;
     if (!config.use_dynamic_hc) return p;
-    p.norm_weight = add("norm.weight", {C}, Init::constant(1), ParamKind::norm);
-    if (config.hc_norm_type == "layer") p.norm_bias = add("norm.bias", {C}, Init::constant(0), ParamKind::bias);
+    const std::string& norm = variant_.norm;
+    if (norm == "rms" || norm == "layer") p.norm_weight = add("norm.weight", {C}, Init::constant(1), ParamKind::norm);
+    if (norm == "l2") p.norm_weight = add("norm.gamma", {C}, Init::constant(0), ParamKind::norm);
+    if (norm == "layer") p.norm_bias = add("norm.bias", {C}, Init::constant(0), ParamKind::bias);
     p.dynamic_beta_proj = add("dynamic_beta_proj", {C}, Init::constant(0), ParamKind::matrix);
     p.dynamic_alpha_proj = add("dynamic_alpha_proj", {C, n_ + 1}, Init::constant(0), ParamKind::matrix);
     p.dynamic_beta_scale = add("dynamic_beta_scale", {1}, Init::constant(0.01), ParamKind::scalar);
@@ -67,7 +81,12 @@ class HyperRouting : public ResidualRouting {
     return p;
   }
 
-  static at::Tensor read(const HyperConnectionParams& params, StreamState& state, ComputeWeights& weights) {
+  at::Tensor read(const HyperConnectionParams& params, StreamState& state, ComputeWeights& weights) const {
+    if (!variant_.fused()) {
+      const HyperRead result = hyper_read_variant(state.carried[0], params, variant_);
+      state.local = {result.alpha, result.beta};
+      return result.input_BTD;
+    }
     HyperConnectionParams p = params;
     p.dynamic_alpha_proj = weights(p.dynamic_alpha_proj);
     p.dynamic_beta_proj = weights(p.dynamic_beta_proj);
@@ -82,6 +101,7 @@ class HyperRouting : public ResidualRouting {
 
   double eps_;
   std::int64_t n_;
+  HyperVariant variant_;
   std::vector<at::Tensor> attn_norm_, mlp_norm_;
   std::vector<HyperConnectionParams> attn_hc_, mlp_hc_;
 };

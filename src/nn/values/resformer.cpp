@@ -27,12 +27,12 @@ class ResFormerValues : public ValuePath {
 
   at::Tensor mix(std::int64_t layer, const at::Tensor&, const at::Tensor& v_BTHD, ValueState& state,
                  const ValueContext& context) const override {
-    if (layer == 0) state.v1_BTHD = v_BTHD;
+    if (layer == 0) state.carried = {v_BTHD};
     at::Tensor mixed = v_BTHD;
     const at::Tensor& lambda2 = lambda2_[static_cast<std::size_t>(layer)];
     if (lambda2.defined()) {
       const at::Tensor lambda1 = scale_ * at::softmax(logits_, 0).select(0, layer - 1);
-      mixed = static_value_mix(v_BTHD, state.v1_BTHD, lambda1, lambda2);
+      mixed = static_value_mix(v_BTHD, state.carried[0], lambda1, lambda2);
     }
     return context.observer ? context.observer->values(layer, v_BTHD, mixed) : mixed;
   }

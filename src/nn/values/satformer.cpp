@@ -1,8 +1,9 @@
-// SATFormer (arXiv 2605.03953): V'_n = V_n + g(x_n W + b) * V_1, one gate per token and KV head.
-#include <ATen/ops/linear.h>
+// SATFormer (arXiv 2605.03953): V'_n = V_n + sum_s g_s(x_n) * V_s over the source layers s, by default layer 0 alone
+// and one gate per token and KV head; or the same sum added to attention's output. See gates.h and sources.h.
+#include <optional>
 
-#include "base/error.h"
-#include "kernels/value_gate/value_gate.h"
+#include "nn/values/gates.h"
+#include "nn/values/sources.h"
 #include "nn/values/value_paths.h"
 
 namespace satformer {
@@ -11,44 +12,63 @@ namespace {
 class SatFormerValues : public ValuePath {
  public:
   SatFormerValues(const ModelConfig& config, ParameterStore& store)
-      : gate_(gate_from_name(config.value_residual_gate)) {
+      : sources_(config), at_output_(config.value_place == "output") {
     for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-      at::Tensor weight, bias;
-      if (config.value_path_active(layer)) {
-        const std::string prefix = concat("model.layers.", layer, ".attn.value_residual_mixing.alpha_proj.");
-        weight = store.add(prefix + "weight", {config.kv_heads(), config.hidden_size},
-                           Init::normal(config.initializer_range), ParamKind::gate, "value path");
-        if (config.value_residual_proj_bias) {
-          bias = store.add(prefix + "bias", {config.kv_heads()}, Init::constant(0), ParamKind::bias, "value path");
-        }
-      }
-      weight_.push_back(weight);
-      bias_.push_back(bias);
+      gates_.emplace_back();
+      if (config.value_path_active(layer)) gates_.back().emplace(config, layer, store);
     }
   }
 
   at::Tensor mix(std::int64_t layer, const at::Tensor& input_BTC, const at::Tensor& v_BTHD, ValueState& state,
                  const ValueContext& context) const override {
-    if (layer == 0) state.v1_BTHD = v_BTHD;
-    const auto l = static_cast<std::size_t>(layer);
+    sources_.offer(layer, v_BTHD, state);
     at::Tensor mixed = v_BTHD;
-    if (weight_[l].defined()) {
-      const at::Tensor logits_BTH = at::linear(input_BTC, context.weights(weight_[l]), context.weights(bias_[l]));
-      if (context.observer) {
-        const at::Tensor alpha_BTH = gate_activation(logits_BTH, gate_);
-        const at::Tensor edited_BTH = context.observer->gate(layer, alpha_BTH);
-        if (!edited_BTH.is_same(alpha_BTH)) mixed = gated_value_mix(v_BTHD, state.v1_BTHD, edited_BTH);
-      }
-      if (mixed.is_same(v_BTHD)) {  // nothing was replaced: bit-identical to a pass without an observer
-        mixed = value_gate(v_BTHD, state.v1_BTHD, logits_BTH, gate_);
+    if (const auto& gates = gates_of(layer); gates && !at_output_) {
+      const GateLogits logits = gates->logits(input_BTC, context);
+      for (std::size_t s = 0; s < logits.logits_BTH.size(); ++s) {
+        const at::Tensor& source_BTHD = state.carried[s];
+        const at::Tensor edited_BTH = replaced_gates(layer, s, logits, context);
+        mixed = edited_BTH.defined() ? gated_value_mix(mixed, source_BTHD, edited_BTH)
+                                     : value_gate(mixed, source_BTHD, logits.logits_BTH[s], logits.activation);
       }
     }
     return context.observer ? context.observer->values(layer, v_BTHD, mixed) : mixed;
   }
 
+  at::Tensor add_to_output(std::int64_t layer, const at::Tensor& input_BTC, const at::Tensor& out_BTHD,
+                           ValueState& state, const ValueContext& context) const override {
+    const auto& gates = gates_of(layer);
+    if (!gates || !at_output_) return out_BTHD;
+    const GateLogits logits = gates->logits(input_BTC, context);
+    at::Tensor sum_BTHD;
+    for (std::size_t s = 0; s < logits.logits_BTH.size(); ++s) {
+      at::Tensor alpha_BTH = replaced_gates(layer, s, logits, context);
+      if (!alpha_BTH.defined()) alpha_BTH = gate_activation(logits.logits_BTH[s], logits.activation);
+      const at::Tensor& source_BTHD = state.carried[s];
+      const at::Tensor gated = alpha_BTH.to(source_BTHD.scalar_type()).unsqueeze(-1) * source_BTHD;
+      sum_BTHD = sum_BTHD.defined() ? sum_BTHD + gated : gated;
+    }
+    return add_over_groups(out_BTHD, sum_BTHD);
+  }
+
  private:
-  Gate gate_;
-  std::vector<at::Tensor> weight_, bias_;  // undefined where the path is not active
+  const std::optional<LayerGates>& gates_of(std::int64_t layer) const {
+    return gates_[static_cast<std::size_t>(layer)];
+  }
+
+  // The observer's gates where it replaced them; undefined where it left them, so that the pass has the same bits as
+  // one without an observer.
+  at::Tensor replaced_gates(std::int64_t layer, std::size_t source, const GateLogits& logits,
+                            const ValueContext& context) const {
+    if (!context.observer) return {};
+    const at::Tensor alpha_BTH = gate_activation(logits.logits_BTH[source], logits.activation);
+    const at::Tensor edited_BTH = context.observer->source_gate(layer, sources_.layers()[source], alpha_BTH);
+    return edited_BTH.is_same(alpha_BTH) ? at::Tensor() : edited_BTH;
+  }
+
+  ValueSources sources_;
+  bool at_output_;
+  std::vector<std::optional<LayerGates>> gates_;  // empty where the path is not active
 };
 
 }  // namespace

@@ -20,6 +20,10 @@ std::unique_ptr<ValuePath> make_value_path(const ModelConfig& config, ParameterS
   if (name == "own") return std::make_unique<OwnValues>();
   if (name == "resformer") return make_resformer_values(config, store);
   if (name == "satformer") return make_satformer_values(config, store);
+  if (name == "fixed") return make_fixed_values(config);
+  if (name == "svformer") return make_svformer_values(config);
+  if (name == "neutreno") return make_neutreno_values(config);
+  if (name == "lime") return make_lime_values(config, store);
   fail(ExitCode::config, "unknown value_path '", name, "'");
 }
 
