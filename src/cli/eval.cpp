@@ -28,7 +28,7 @@ int run_eval(std::span<const std::string> arguments) {
   const std::int64_t seq_length = windows.seq_length();
 
   ProgressLine progress;
-  const WindowLoss result = window_loss(model, windows, window_options.loss_options("eval", true, progress));
+  const WindowLoss result = window_loss(model, windows, window_options.loss_options(loaded, "eval", true, progress));
   if (!std::isfinite(result.loss_sum))
     fail(ExitCode::non_finite, "the model's loss on '", data_dir, "' is not finite");
   progress.finish(concat("eval: ", result.windows, " windows done"));

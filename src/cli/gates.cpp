@@ -107,7 +107,7 @@ int run_gates(std::span<const std::string> arguments) {
 
   GateStatistics statistics;
   ProgressLine progress;
-  WindowLossOptions loss_options = window_options.loss_options("gates", false, progress);
+  WindowLossOptions loss_options = window_options.loss_options(loaded, "gates", false, progress);
   loss_options.observer = &statistics;
   window_loss(model, windows, loss_options);
   if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");

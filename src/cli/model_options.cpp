@@ -58,6 +58,16 @@ std::unique_ptr<Tokenizer> ModelOptions::load_tokenizer_for(const LoadedModel& l
   return result;
 }
 
+std::optional<std::int64_t> trained_document_end(const LoadedModel& loaded) {
+  const std::string path = (fs::path(loaded.directory) / "run_config.json").string();
+  if (!fs::exists(path)) return std::nullopt;
+  const Json json = read_json_file(path, ExitCode::checkpoint);
+  const Json::json_pointer pointer("/data/mask_documents");
+  if (!json.contains(pointer) || json[pointer] != true) return std::nullopt;
+  if (has_tokenizer(loaded.directory)) return load_tokenizer(loaded.directory)->eos_id();
+  return loaded.model->config().eos_token_id;
+}
+
 std::int64_t trained_seq_length(const LoadedModel& loaded) {
   const std::int64_t context = loaded.model->config().max_position_embeddings;
   const std::string path = (fs::path(loaded.directory) / "run_config.json").string();

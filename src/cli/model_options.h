@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "checkpoint/model_io.h"
@@ -26,6 +27,9 @@ bool has_tokenizer(const std::string& directory);
 
 // float32 or bfloat16; Error(usage) otherwise.
 at::ScalarType parse_dtype(const std::string& name);
+
+// The id that ends a document if the model was trained with data.mask_documents (run_config.json beside it).
+std::optional<std::int64_t> trained_document_end(const LoadedModel& loaded);
 
 // The window length that a model was trained with (run_config.json beside it), else its longest context.
 std::int64_t trained_seq_length(const LoadedModel& loaded);

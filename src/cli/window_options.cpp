@@ -53,10 +53,12 @@ TokenWindows WindowOptions::open(const LoadedModel& loaded) const {
   return {shards, length};
 }
 
-WindowLossOptions WindowOptions::loss_options(const char* name, bool with_loss, ProgressLine& progress) const {
+WindowLossOptions WindowOptions::loss_options(const LoadedModel& loaded, const char* name, bool with_loss,
+                                              ProgressLine& progress) const {
   WindowLossOptions options;
   options.batch_size = batch_size;
   options.max_windows = limit;
+  options.document_end = trained_document_end(loaded);
   options.progress = [=, &progress](const WindowLoss& r, std::int64_t total) {
     std::string line = concat(name, ": ", r.windows, "/", total, " windows");
     if (with_loss) line += concat(", loss ", r.mean());

@@ -23,8 +23,10 @@ struct WindowOptions {
   // The windows, for a loaded model. Errors: usage (no --data-dir), config (longer than the model's context), data
   // (shards missing, ids outside the model's vocabulary, made with another tokenizer than the model's).
   TokenWindows open(const LoadedModel& loaded) const;
-  // Batch size, limit, and a progress line "NAME: n/m windows" with the loss if `with_loss`. `progress` outlives it.
-  WindowLossOptions loss_options(const char* name, bool with_loss, ProgressLine& progress) const;
+  // Batch size, limit, documents apart as in training, and a progress line "NAME: n/m windows" with the loss if
+  // `with_loss`. `progress` outlives it.
+  WindowLossOptions loss_options(const LoadedModel& loaded, const char* name, bool with_loss,
+                                 ProgressLine& progress) const;
 };
 
 }  // namespace satformer::cli

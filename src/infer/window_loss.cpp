@@ -22,6 +22,7 @@ WindowLoss window_loss(Model& model, const TokenWindows& windows, const WindowLo
     }
     ForwardOptions forward;
     forward.observer = options.observer;
+    forward.document_end = options.document_end;
     const at::Tensor ids = tokens.narrow(1, 0, T).contiguous().to(device);
     const at::Tensor targets = tokens.narrow(1, 1, T).contiguous().to(device);
     result.loss_sum += model.losses(ids, targets, forward).sum(at::kDouble).item<double>();

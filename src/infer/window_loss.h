@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "data/windows.h"
 #include "nn/model.h"
@@ -19,6 +20,7 @@ struct WindowLossOptions {
   std::int64_t batch_size = 8;
   std::int64_t max_windows = 0;  // the first n; 0: all
   LayerObserver* observer = nullptr;
+  std::optional<std::int64_t> document_end = {};                                       // ForwardOptions::document_end
   std::function<bool(const WindowLoss& so_far, std::int64_t total_windows)> progress;  // false stops
 };
 

@@ -54,7 +54,7 @@ class PathRun {
     mixed.clear();
     keys.clear();
     out.clear();
-    const ValueContext context{weights, observer, valid_BT, nullptr};
+    const ValueContext context{weights, observer, valid_BT, nullptr, {}};
     for (std::size_t l = 0; l < layers; ++l) {
       const auto layer = static_cast<std::int64_t>(l);
       mixed.push_back(path->mix(layer, x[l], v[l], state, context));

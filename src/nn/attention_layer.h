@@ -15,6 +15,8 @@ struct PassContext {
   at::Tensor positions_BT;  // undefined: 0..T-1
   AttentionMask mask;
   at::Tensor query_valid_BT;  // bool; undefined: every query is a token
+  // int64, where the document of each position starts; undefined: one document. The mask and the positions follow it.
+  at::Tensor document_start_BT;
   KvCache* cache = nullptr;
 };
 

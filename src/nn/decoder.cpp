@@ -1,14 +1,14 @@
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cummax.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 
 #include "base/error.h"
-#include "kernels/autograd.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "kernels/rms_norm/rms_norm.h"
-#include "nn/attention_layer.h"
+#include "nn/layer_stack.h"
 #include "nn/model.h"
 
 namespace satformer {
@@ -21,13 +21,7 @@ class Decoder : public Model {
     const std::int64_t V = config.vocab_size, C = config.hidden_size;
     const Init normal = Init::normal(config.initializer_range);
     embedding_ = store_.add("model.embeddings.weight", {V, C}, normal, ParamKind::embedding, "embedding");
-    routing_ = make_residual_routing(config, store_);
-    value_path_ = make_value_path(config, store_);
-    for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-      attention_.emplace_back(config, layer, routing_->output_init_scale(), store_);
-      mlp_.emplace_back(config, layer, routing_->output_init_scale(), store_);
-    }
-    norm_ = store_.add("model.norm.weight", {C}, Init::constant(1), ParamKind::norm, "norm");
+    stack_ = std::make_unique<LayerStack>(config, store_);
     head_ = config.tie_word_embeddings ? embedding_
                                        : store_.add("lm_head.weight", {V, C}, normal, ParamKind::embedding, "head");
   }
@@ -59,22 +53,27 @@ class Decoder : public Model {
 
  private:
   PassContext prepare_pass(const at::Tensor& ids_BT, const ForwardOptions& options);
-  void run_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
-                 LayerObserver* observer);
-  void recompute_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
-                       LayerObserver* observer);
 
   std::string architecture_;
   ModelConfig config_;
   ParameterStore store_;
   ComputeWeights weights_;
-  std::unique_ptr<ResidualRouting> routing_;
-  std::unique_ptr<ValuePath> value_path_;
-  std::vector<AttentionLayer> attention_;
-  std::vector<MlpLayer> mlp_;
-  at::Tensor embedding_, norm_, head_;
-  RopeTable rope_;
+  at::Tensor embedding_, head_;
+  std::unique_ptr<LayerStack> stack_;
 };
+
+// The documents of each row, cut after every `end` id.
+void set_documents(const at::Tensor& ids_BT, std::int64_t end, PassContext& pass) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ends = ids_BT.eq(end).to(at::kLong);
+  const at::Tensor index = at::arange(ids_BT.size(1), ids_BT.options());
+  // The position after the last end before t, or 0.
+  const at::Tensor after = (ends * (index + 1)).roll(1, 1);
+  after.select(1, 0).zero_();
+  pass.document_start_BT = std::get<0>(at::cummax(after, 1));
+  pass.mask.document_BT = pass.document_start_BT;
+  pass.positions_BT = index - pass.document_start_BT;
+}
 
 PassContext Decoder::prepare_pass(const at::Tensor& ids_BT, const ForwardOptions& options) {
   if (ids_BT.dim() != 2 || ids_BT.scalar_type() != at::kLong) {
@@ -85,12 +84,7 @@ PassContext Decoder::prepare_pass(const at::Tensor& ids_BT, const ForwardOptions
     fail(ExitCode::config, "a context of ", past + T,
          " tokens is longer than the model's max_position_embeddings of ", config_.max_position_embeddings);
   }
-  if (!rope_.cos_PD.defined()) {
-    at::NoGradGuard no_grad;
-    rope_ = make_rope_table(config_.max_position_embeddings, config_.head_dim(), config_.rope_theta, store_.device());
-  }
   PassContext pass;
-  pass.rope = rope_;
   pass.mask.window = config_.window_size;
   at::Tensor valid_BT;
   if (options.attention_mask_BT.defined()) {
@@ -111,78 +105,21 @@ PassContext Decoder::prepare_pass(const at::Tensor& ids_BT, const ForwardOptions
     pass.positions_BT = (at::cumsum(valid_BT.to(at::kLong), 1) - 1).clamp_min(0);
     pass.mask.key_valid_BS = valid_BT;
   }
-  return pass;
-}
-
-void Decoder::run_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
-                        LayerObserver* observer) {
-  const auto l = static_cast<std::size_t>(layer);
-  const AttentionInput input = routing_->attention_input(layer, streams, weights_);
-  const ValueContext context{weights_, observer, pass.query_valid_BT, pass.cache};
-  routing_->absorb_attention(layer, streams, attention_[l].forward(input, *value_path_, values, context, pass));
-  const at::Tensor mlp_input = routing_->mlp_input(layer, streams, weights_);
-  routing_->absorb_mlp(layer, streams, mlp_[l].forward(mlp_input, weights_), weights_);
-  if (observer) observer->block_output(layer, routing_->main_stream(streams));
-}
-
-// What a layer passes through unchanged (MUDD's and DenseFormer's history, V1) stays outside the recomputed
-// operation.
-void Decoder::recompute_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
-                              LayerObserver* observer) {
-  TensorList inputs = streams.carried;
-  inputs.insert(inputs.end(), values.carried.begin(), values.carried.end());
-  const auto streams_in = static_cast<std::ptrdiff_t>(streams.carried.size());
-  struct Layout {
-    bool known = false;
-    std::size_t streams = 0;             // how many of the outputs are the routing's
-    std::vector<std::ptrdiff_t> source;  // index of the input that an output is, or -1: computed
-  };
-  const auto layout = std::make_shared<Layout>();
-  const auto body = [this, layer, pass, observer, layout, streams_in](const TensorList& in) {
-    StreamState state{TensorList(in.begin(), in.begin() + streams_in), {}};
-    ValueState value_state{TensorList(in.begin() + streams_in, in.end()), {}};
-    run_layer(layer, state, value_state, pass, layout->known ? nullptr : observer);
-    TensorList all = state.carried;
-    all.insert(all.end(), value_state.carried.begin(), value_state.carried.end());
-    TensorList computed;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!layout->known) {
-        std::ptrdiff_t source = -1;
-        for (std::size_t j = 0; j < in.size() && source < 0; ++j) {
-          if (all[i].is_same(in[j])) source = static_cast<std::ptrdiff_t>(j);
-        }
-        layout->source.push_back(source);
-      }
-      if (layout->source[i] < 0) computed.push_back(all[i]);
+  if (options.document_end) {
+    if (options.cache || valid_BT.defined()) {
+      fail(ExitCode::internal, "documents are told apart in whole passes without pads only");
     }
-    layout->streams = state.carried.size();
-    layout->known = true;
-    return computed;
-  };
-  const TensorList computed = recompute(body, inputs);
-  TensorList all;
-  std::size_t next = 0;
-  for (const std::ptrdiff_t source : layout->source) {
-    all.push_back(source < 0 ? computed[next++] : inputs[static_cast<std::size_t>(source)]);
+    set_documents(ids_BT, *options.document_end, pass);
   }
-  const auto values_begin = all.begin() + static_cast<std::ptrdiff_t>(layout->streams);
-  streams.carried.assign(all.begin(), values_begin);
-  values.carried.assign(values_begin, all.end());
+  return pass;
 }
 
 at::Tensor Decoder::hidden(const at::Tensor& ids_BT, const ForwardOptions& options) {
   const PassContext pass = prepare_pass(ids_BT, options);
-  StreamState streams = routing_->begin(at::embedding(embedding_, ids_BT).to(weights_.dtype()));
-  ValueState values;
-  for (std::int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
-    if (options.recompute_layers && at::GradMode::is_enabled()) {
-      recompute_layer(layer, streams, values, pass, options.observer);
-    } else {
-      run_layer(layer, streams, values, pass, options.observer);
-    }
-  }
+  const at::Tensor embedded = at::embedding(embedding_, ids_BT).to(weights_.dtype());
+  const at::Tensor states = stack_->forward(embedded, pass, weights_, {options.observer, options.recompute_layers});
   if (options.cache) options.cache->end_block();
-  return rms_norm(routing_->finish(streams), norm_, config_.norm_eps);
+  return states;
 }
 
 at::Tensor Decoder::loss(const at::Tensor& ids_BT, const at::Tensor& targets_BT, double scale,

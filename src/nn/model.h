@@ -5,6 +5,7 @@
 #include "kernels/tensor.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ForwardOptions {
   LayerObserver* observer = nullptr;  // with recompute_layers it may watch but not replace
   bool recompute_layers = false;      // gradient checkpointing: keep only what crosses layers
   std::int64_t logits_to_keep = 0;    // logits(): only the last n positions; 0 keeps all
+  // A document ends with this id: attention, positions and running means of gates start anew after it, so that each
+  // document gets what it would get alone. Not with a cache or a mask.
+  std::optional<std::int64_t> document_end = {};
 };
 
 class Model {

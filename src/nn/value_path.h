@@ -29,6 +29,7 @@ struct ValueContext {
   LayerObserver* observer = nullptr;  // may watch and replace gates and values
   at::Tensor valid_BT;                // bool: tokens, not pads; undefined: all
   KvCache* cache = nullptr;           // keeps running sums while decoding
+  at::Tensor document_start_BT;       // int64, where the document of each position starts; undefined: one document
 };
 
 class ValuePath {

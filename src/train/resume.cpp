@@ -15,7 +15,8 @@ namespace {
 bool must_agree(const std::string& path) {
   static const std::set<std::string> free_model = {"max_position_embeddings", "use_cache", "pad_token_id",
                                                    "bos_token_id", "eos_token_id"};
-  static const std::set<std::string> fixed = {"/data/order",
+  static const std::set<std::string> fixed = {"/data/mask_documents",
+                                              "/data/order",
                                               "/data/order_ranks",
                                               "/data/order_workers",
                                               "/data/seq_length",

@@ -49,6 +49,10 @@ void DataSection::visit(FieldVisitor& v) {
   v.field("train_prefix", &train_prefix, "training shards are <data_dir>/<prefix>*.bin");
   v.field("val_prefix", &val_prefix, "validation shards, likewise");
   v.field("seq_length", &seq_length, "targets of a window (it holds one token more)", {.min = 1, .max = 1 << 24});
+  v.field("mask_documents", &mask_documents,
+          "attention and positions start anew after each end-of-document token, so that documents of a window do not "
+          "see one "
+          "another");
   v.field(
       "order", &order,
       "\"shuffled\": one permutation of all windows an epoch; \"authors\": the order and the targets (one fewer a "

@@ -32,6 +32,7 @@ struct TokenizerSection {
 struct DataSection {
   std::string data_dir = "data", train_prefix = "train", val_prefix = "val";
   std::int64_t seq_length = 2048;
+  bool mask_documents = false;
   std::string order = "shuffled";                    // shuffled | authors
   std::int64_t order_ranks = 1, order_workers = 16;  // for "authors"
   void visit(FieldVisitor& visitor);

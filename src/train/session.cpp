@@ -136,6 +136,9 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   r.tokenizer = tokenizer.get();
   r.max_steps = request.max_steps;
   r.window_log = request.window_log;
+  if (config.data.mask_documents) {
+    r.document_end = tokenizer ? tokenizer->eos_id() : config.model.config.eos_token_id;
+  }
   r.quiet = request.quiet;
   if (request.peak_tflops > 0) {
     r.peak_flops = request.peak_tflops * 1e12;

@@ -143,6 +143,7 @@ bool Trainer::train_step() {
   for (std::int64_t i = 0; i < config_.training.gradient_accumulation_steps; ++i) batches.push_back(loader_->next());
   ForwardOptions options;
   options.recompute_layers = config_.training.gradient_checkpointing;
+  options.document_end = r_.document_end;
   optimizer_.clear_gradients();
   const StepLoss step = accumulate_gradients(*r_.model, batches, options, hooks_.stop);
   if (step.stopped) {
@@ -243,6 +244,7 @@ bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
   WindowLossOptions options;
   options.batch_size = config_.training.batch_size;
   options.max_windows = max_windows;
+  options.document_end = r_.document_end;
   bool stopped = false;
   options.progress = [&](const WindowLoss& so_far, std::int64_t all) {
     if (!r_.quiet) {

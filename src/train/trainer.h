@@ -43,9 +43,10 @@ struct TrainResources {
   TrainingState state;                   // of that checkpoint
   std::int64_t max_steps = 0;            // stop and save after this step; 0: the whole budget
   std::string window_log;
-  double peak_flops = 0;  // 0: no MFU
-  std::string peak_name;  // "measured" or "given"
-  bool quiet = false;     // no progress line
+  std::optional<std::int64_t> document_end;  // with data.mask_documents
+  double peak_flops = 0;                     // 0: no MFU
+  std::string peak_name;                     // "measured" or "given"
+  bool quiet = false;                        // no progress line
 };
 
 struct TrainResult {
