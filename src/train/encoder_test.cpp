@@ -1,6 +1,7 @@
 // The encoder learns toy data made here, with SATFormer values and with every residual routing.
 #include "nn/encoder.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -38,11 +39,13 @@ Images make_images(std::int64_t count, std::uint64_t seed) {
   Images images{at::empty({count, 1, 8, 8}), at::empty({count}, at::kLong)};
   auto* pixels = images.pixels.mutable_data_ptr<float>();
   std::uint64_t counter = 0;
-  for (std::int64_t i = 0; i < images.pixels.numel(); ++i) pixels[i] = static_cast<float>(random.uniform(counter++));
+  for (std::int64_t i = 0; i < images.pixels.numel(); ++i) {
+    pixels[i] = 0.3f * static_cast<float>(random.uniform(counter++) - 0.5);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const auto patch = static_cast<std::int64_t>(random.bits(counter++) % 16);
     const std::int64_t row = patch / 4, column = patch % 4;
-    for (const std::int64_t at : {0, 1, 8, 9}) pixels[i * 64 + row * 16 + column * 2 + at] += 2;
+    for (const std::int64_t at : {0, 1, 8, 9}) pixels[i * 64 + row * 16 + column * 2 + at] += 1;
     images.labels.mutable_data_ptr<std::int64_t>()[i] = (row / 2) * 2 + column / 2;
   }
   return images;
@@ -62,6 +65,7 @@ double accuracy(Encoder& encoder, const Images& images) {
 }
 
 TEST(Encoder, LearnsWhereABrightPatchStands) {
+  at::set_num_threads(1);  // tensors this small are slower on more
   const Images held_out = make_images(256, 99);
   for (const char* routing : {"plain", "dense", "mudd", "hyper"}) {
     SCOPED_TRACE(routing);
@@ -71,13 +75,13 @@ TEST(Encoder, LearnsWhereABrightPatchStands) {
     optimizer_options.weight_decay = 0.01;
     Optimizer optimizer(encoder.parameters(), optimizer_options);
     EXPECT_LT(accuracy(encoder, held_out), 0.6);
-    for (std::uint64_t step = 0; step < 80; ++step) {
-      const Images batch = make_images(64, step);
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      const Images batch = make_images(32, step);
       optimizer.clear_gradients();
       encoder.loss(batch.pixels, batch.labels, {}, {.recompute = step % 2 == 1}).backward();
-      optimizer.step(4e-3, optimizer.gradient_norm());
+      optimizer.step(5e-3, optimizer.gradient_norm());
     }
-    EXPECT_GT(accuracy(encoder, held_out), 0.97);
+    EXPECT_GT(accuracy(encoder, held_out), 0.95);
   }
 }
 
