@@ -412,24 +412,25 @@ TEST(PrepareForms, IdenticalDocumentsAreWrittenOnce) {
   const std::string text = some_text(200'000, 5);  // of several pieces
   write_file_atomic(folder / "a.txt", text);
   write_file_atomic(folder / "b.txt", "\xEF\xBB\xBF" + with_crlf(text));
-  write_file_atomic(folder / "c.txt", text + " ");
+  write_file_atomic(folder / "c.txt", text + " ");            // another last piece
+  write_file_atomic(folder / "e.txt", "#" + text.substr(1));  // another first piece
   write_file_atomic(folder / "d.jsonl", json_lines(300) + Json{{"text", text}}.dump() + "\n" + json_lines(200) +
                                             Json{{"id", 1}, {"text", document(7)}}.dump() +
                                             "\n{\"text\": \"\"}\n{\"text\": \"\"}\n");
-  PrepareOptions options =
-      options_of(folder, {folder / "a.txt", folder / "b.txt", folder / "c.txt", folder / "d.jsonl"});
+  PrepareOptions options = options_of(
+      folder, {folder / "a.txt", folder / "b.txt", folder / "c.txt", folder / "e.txt", folder / "d.jsonl"});
   options.dedup = true;
   const PrepareResult result = prepare_alike(options);
   EXPECT_EQ(result.duplicate_documents, 1 + 1 + 200 + 1);
   EXPECT_EQ(result.empty_documents, 2);
-  EXPECT_EQ(result.documents, 302);
+  EXPECT_EQ(result.documents, 303);
   const auto documents = documents_of(folder / "out");
   EXPECT_EQ(std::set<std::string>(documents.begin(), documents.end()).size(), documents.size());
   EXPECT_EQ(documents[0], text);
-  EXPECT_EQ(documents[2], document(0));
+  EXPECT_EQ(documents[3], document(0));
   EXPECT_EQ(read_json_file(folder / "out/manifest.json")["duplicate_documents"], 203);
   options.dedup = false;
-  EXPECT_EQ(prepare(options).documents, 302 + 203);
+  EXPECT_EQ(prepare(options).documents, 303 + 203);
 }
 
 TEST(PrepareForms, AllTogetherTheSameForAnyNumberOfWorkers) {
