@@ -280,7 +280,7 @@ class Faults(TrainCase):
             (3, ["--device", "gpu"], "cpu"),
             (3, ["--threads", "4096"], "4096"),
             (4, ["--data.train_prefix=none"], "none"),
-            (6, ["--data.data_dir=" + self.folder + "/nowhere"], "nowhere"),
+            (4, ["--data.data_dir=" + self.folder + "/nowhere"], "nowhere"),
             (4, ["--model.config_overrides.vocab_size=40"], "train_00000.bin"),
             (4, ["--data.data_dir=" + self.short_data()], "33"),
             (6, ["--checkpointing.checkpoint_dir=/dev/null/run"], "/dev/null"),
