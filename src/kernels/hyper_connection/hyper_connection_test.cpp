@@ -82,6 +82,8 @@ TEST(HyperConnection, EdgeShapesMatchReference) {
   check({.shape = {1, 0, 4, 8}});
   check({.shape = {1, 0, 4, 8}, .dynamic = false});
   check({.shape = {2, 100, 4, 24}});
+  check({.shape = {2, 300, 4, 8}});  // more rows than the GPU has teams
+  check({.shape = {2, 300, 2, 8}, .dynamic = false});
   check({.shape = {2, 100, 3, 24}, .dynamic = false});
 }
 

@@ -34,6 +34,7 @@ TEST(QkNormRope, MatchesReference) {
     check({1, 1, 4, 64}, norm, {});
     check({2, 0, 4, 8}, norm, {});
     check({3, 64, 5, 6}, norm, {});
+    check({3, 64, 11, 4}, norm, {});  // more rows than the GPU has teams
   }
 }
 
