@@ -2,9 +2,9 @@
 add_library(satformer_options INTERFACE)
 target_compile_features(satformer_options INTERFACE cxx_std_20)
 # Ours alone: programs that link an installed satformer choose their own.
-target_compile_options(satformer_options INTERFACE $<BUILD_INTERFACE:
-  -Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror;
-  $<$<CONFIG:Release>:-O2>>)
+set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+target_compile_options(satformer_options INTERFACE
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${warnings};$<$<CONFIG:Release>:-O2>>>")
 target_include_directories(satformer_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/satformer>)
 

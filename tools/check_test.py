@@ -74,5 +74,34 @@ class Sizes(unittest.TestCase):
         self.assertIn("src/base/a.cpp: 601 lines", output)
 
 
+class GpuCheck(unittest.TestCase):
+    def refuses(self, smi, message, *arguments):
+        """With an nvidia-smi that runs the shell text `smi`, or none."""
+        with tempfile.TemporaryDirectory() as folder:
+            if smi is not None:
+                program = pathlib.Path(folder) / "nvidia-smi"
+                program.write_text(f"#!/bin/sh\n{smi}\n", encoding="utf-8")
+                program.chmod(0o755)
+            done = subprocess.run(
+                [sys.executable, TOOLS / "gpu_check.py", *arguments],
+                env={"PATH": folder}, cwd=folder, capture_output=True, text=True, check=False,
+            )
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn(message, done.stderr)
+            self.assertFalse((pathlib.Path(folder) / "gpu_check.json").exists())
+
+    def test_refuses_a_machine_without_a_gpu(self):
+        self.refuses(None, "nvidia-smi is not installed")
+        self.refuses("echo no devices found >&2; exit 6", "no devices found")
+        self.refuses("true", "no NVIDIA GPU")
+        self.refuses("echo 'T4, 7.5, 500.1, 15000, 70'", "8.0 or later is needed")
+        self.refuses("echo 'X, [N/A], 500.1, 15000, 70'", "no compute capability")
+
+    def test_refuses_nonsense(self):
+        self.refuses(None, "--rounds 0", "--rounds", "0")
+        self.refuses(None, "no lib/libtorch_cuda.so", "--torch", "nowhere")
+        self.refuses(None, "no such folder", "--output", "nowhere/x.json")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=0)

@@ -20,14 +20,19 @@ int run_verify(std::span<const std::string> arguments) {
       .add("--atol", tolerance.values, "Tolerance of logits, loss, gradients and cached decoding")
       .add("--atol-trajectory-loss", tolerance.trajectory_loss, "Tolerance of the trajectory's losses")
       .add("--atol-trajectory-norm", tolerance.trajectory_norm, "Tolerance of the trajectory's gradient norms")
-      .add("--kernels", kernels, "Which implementations to check: fused, reference or both (default both)")
+      .add("--kernels", kernels,
+           "Which implementations to check: fused, reference, both (the default), or gpu-on-host: the GPU's, run by "
+           "the CPU")
       .add("--device", device_name, "cpu, cuda or cuda:N (default cpu)")
       .add("--threads", threads, "CPU threads (0: all)");
   if (!options.parse(arguments)) return 0;
   std::vector<std::pair<const char*, Backend>> backends;
   if (kernels == "both" || kernels == "reference") backends.emplace_back("reference", Backend::reference);
   if (kernels == "both" || kernels == "fused") backends.emplace_back("fused", Backend::automatic);
-  if (backends.empty()) fail(ExitCode::usage, "--kernels '", kernels, "' is not one of: fused, reference, both");
+  if (kernels == "gpu-on-host") backends.emplace_back("gpu-on-host", Backend::gpu_on_host);
+  if (backends.empty()) {
+    fail(ExitCode::usage, "--kernels '", kernels, "' is not one of: fused, reference, both, gpu-on-host");
+  }
   for (const double atol : {tolerance.values, tolerance.trajectory_loss, tolerance.trajectory_norm}) {
     if (!(atol >= 0)) fail(ExitCode::usage, "a tolerance of ", atol, " must be at least 0");
   }
@@ -37,7 +42,7 @@ int run_verify(std::span<const std::string> arguments) {
   const std::vector<std::string> cases = find_golden_cases(paths);
   std::printf("max |difference| from the reference; tolerance %.0e (trajectory %.0e loss, %.0e norm)\n",
               tolerance.values, tolerance.trajectory_loss, tolerance.trajectory_norm);
-  std::printf("%-32s %-10s %8s %8s %8s %8s %8s %8s\n", "case", "kernels", "logits", "loss", "grad", "decode",
+  std::printf("%-32s %-11s %8s %8s %8s %8s %8s %8s\n", "case", "kernels", "logits", "loss", "grad", "decode",
               "traj.l", "traj.n");
   int failed = 0, total = 0, worst = static_cast<int>(ExitCode::check_failed);
   for (const std::string& path : cases) {
@@ -54,7 +59,7 @@ int run_verify(std::span<const std::string> arguments) {
       }
       const bool ok = r.passes(tolerance);
       failed += ok ? 0 : 1;
-      std::printf("%-32s %-10s %8.1e %8.1e %8.1e %8.1e ", r.name.c_str(), label, r.logits, r.loss, r.gradient,
+      std::printf("%-32s %-11s %8.1e %8.1e %8.1e %8.1e ", r.name.c_str(), label, r.logits, r.loss, r.gradient,
                   r.decode);
       if (r.steps > 0)
         std::printf("%8.1e %8.1e", r.trajectory_loss, r.trajectory_norm);

@@ -25,11 +25,15 @@ struct OpCheck {
   bool bf16 = true;
 };
 
-// On every instruction set of this CPU: outputs and all gradients of the fused path equal the reference's, with
+// On every instruction set of this CPU, with the GPU's programs run by the host, and on a GPU where there is one (a
+// build with CUDA): outputs and all gradients of the fused path equal the reference's, with
 // contiguous and strided inputs and gradients, with each output's gradient missing in turn and with each input not
 // wanting one in turn; without recording; in bf16 the error against fp32 is that of the bf16 reference. The
 // reference's gradients equal central differences along random directions.
 void check_op(const OpCheck& check);
+
+// Whether the checks run on a GPU too. With SATFORMER_TEST_CUDA set, a build with CUDA that finds none throws.
+bool cuda_to_test();
 
 // |a - b| within tolerance * max(0.1, largest |b|), same shape; NaN never is.
 void expect_near(const at::Tensor& a, const at::Tensor& b, double tolerance, const std::string& what);

@@ -8,8 +8,14 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
 #include "kernels/backend.h"
 #include "kernels/isa.h"
 
@@ -119,8 +125,9 @@ void compare(const OpCheck& check, const Result& got, const Result& want, const 
   }
 }
 
-void check_fp32(const OpCheck& check, const TensorList& output_grads, const std::string& isa) {
+void check_fp32(const OpCheck& check, const TensorList& output_grads, Backend fused, const std::string& isa) {
   const auto same = [&](Options options, const std::string& what) {
+    options.backend = fused;
     const Result got = run(check, check.inputs, output_grads, options);
     options.backend = Backend::reference;
     compare(check, got, run(check, check.inputs, output_grads, options), isa + ", " + what);
@@ -137,7 +144,11 @@ void check_fp32(const OpCheck& check, const TensorList& output_grads, const std:
     }
   }
   at::NoGradGuard no_grad;
-  const TensorList silent = check.body(check.inputs);
+  TensorList silent;
+  {
+    BackendScope scope(fused);
+    silent = check.body(check.inputs);
+  }
   BackendScope scope(Backend::reference);
   const TensorList want = check.body(check.inputs);
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -146,7 +157,7 @@ void check_fp32(const OpCheck& check, const TensorList& output_grads, const std:
   }
 }
 
-void check_bf16(const OpCheck& check, const TensorList& output_grads, const std::string& isa) {
+void check_bf16(const OpCheck& check, const TensorList& output_grads, Backend backend, const std::string& isa) {
   TensorList low, high, grads;
   for (std::size_t i = 0; i < check.inputs.size(); ++i) {
     const at::Tensor& t = check.inputs[i];
@@ -157,7 +168,7 @@ void check_bf16(const OpCheck& check, const TensorList& output_grads, const std:
   for (const auto& g : output_grads) grads.push_back(g.to(at::kBFloat16).to(at::kFloat));
   const Result truth = run(check, high, grads, {.backend = Backend::reference});
   const Result reference = run(check, low, grads, {.backend = Backend::reference});
-  const Result fused = run(check, low, grads, {});
+  const Result fused = run(check, low, grads, {.backend = backend});
   const auto judge = [&](const at::Tensor& f, const at::Tensor& r, const at::Tensor& t, const std::string& what) {
     if (!t.defined() || t.numel() == 0) return;
     ASSERT_TRUE(f.defined()) << what;
@@ -202,7 +213,24 @@ void check_differences(const OpCheck& check, const TensorList& output_grads) {
   }
 }
 
+TensorList moved(const TensorList& tensors, at::Device device) {
+  TensorList result;
+  for (const auto& t : tensors) result.push_back(t.defined() ? t.to(device) : t);
+  return result;
+}
+
 }  // namespace
+
+bool cuda_to_test() {
+  static const bool usable = [] {
+    if (!built_with_cuda()) return false;
+    dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);  // registers the device
+    const bool found = at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+    if (!found && std::getenv("SATFORMER_TEST_CUDA")) throw Error(ExitCode::system, "no CUDA device to test on");
+    return found;
+  }();
+  return usable;
+}
 
 void check_op(const OpCheck& check) {
   ASSERT_EQ(check.inputs.size(), check.names.size());
@@ -213,11 +241,19 @@ void check_op(const OpCheck& check) {
     output_grads = random_like(check.body(check.inputs), 500);
   }
   if (check.difference_step > 0) check_differences(check, output_grads);
+  const auto compare_all = [&](const OpCheck& c, const TensorList& grads, Backend fused, const std::string& where) {
+    check_fp32(c, grads, fused, where);
+    if (c.bf16) check_bf16(c, grads, fused, where);
+  };
   for (const std::string& isa : cpu_isa_names()) {
     CpuIsaScope scope(isa);
-    check_fp32(check, output_grads, isa);
-    if (check.bf16) check_bf16(check, output_grads, isa);
+    compare_all(check, output_grads, Backend::automatic, isa);
   }
+  compare_all(check, output_grads, Backend::gpu_on_host, "GPU program on the host");
+  if (!cuda_to_test()) return;
+  OpCheck on_gpu = check;
+  on_gpu.inputs = moved(check.inputs, at::kCUDA);
+  compare_all(on_gpu, moved(output_grads, at::kCUDA), Backend::automatic, "CUDA");
 }
 
 }  // namespace satformer::testing

@@ -36,9 +36,13 @@ SATFORMER_HD float load(const bf16& x) { return from_bits(static_cast<uint32_t>(
 SATFORMER_HD void store(float* to, float x) { *to = x; }
 // Round to nearest even; every NaN becomes the quiet one.
 SATFORMER_HD void store(bf16* to, float x) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#else
   const uint32_t u = bits_of(x);
   const uint32_t rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
   to->bits = static_cast<uint16_t>(x == x ? rounded : 0x7fc0U);
+#endif
 }
 // x as T holds it.
 template <class T>

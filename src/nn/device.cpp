@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/gpu/device.h"
 
 namespace satformer {
 namespace {
@@ -23,6 +24,16 @@ void require_cuda(const std::string& name) {
   std::string reason = "no CUDA device is visible to libtorch";
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) reason = dlerror();
   if (!at::hasCUDA()) fail(ExitCode::config, "device '", name, "' cannot be used: ", reason);
+}
+
+// From Hopper on cuDNN's attention comes before flash attention; libtorch's own order has it last.
+void prefer_cudnn_attention(int device) {
+  if (gpu::compute_capability(device) < 90) return;
+  std::vector<std::int64_t> order = {static_cast<std::int64_t>(at::SDPBackend::cudnn_attention)};
+  for (const at::SDPBackend backend : at::globalContext().sDPPriorityOrder()) {
+    if (backend != at::SDPBackend::cudnn_attention) order.push_back(static_cast<std::int64_t>(backend));
+  }
+  at::globalContext().setSDPPriorityOrder(order);
 }
 
 // The number of a CUDA device, nothing for the CPU.
@@ -49,6 +60,7 @@ at::Device parse_device(const std::string& name) {
   require_cuda(name);
   const int visible = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
   if (*index >= visible) fail(ExitCode::config, "device '", name, "': only ", visible, " CUDA devices are visible");
+  prefer_cudnn_attention(*index);
   return {at::kCUDA, static_cast<at::DeviceIndex>(*index)};
 }
 

@@ -8,12 +8,14 @@
 namespace satformer {
 namespace {
 
-// A gradient the rows can read: fp32 or bf16 on the CPU.
-bool readable(const at::Tensor& t) {
-  return t.is_cpu() && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16);
-}
+bool readable(const at::Tensor& t) { return t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16; }
 
-bool writable(const at::Tensor& t) { return t.is_cpu() && t.scalar_type() == at::kFloat && t.is_contiguous(); }
+bool writable(const at::Tensor& t) { return t.scalar_type() == at::kFloat && t.is_contiguous(); }
+
+bool all(const std::vector<at::Tensor>& list, bool (*test)(const at::Tensor&), at::Device device) {
+  return std::all_of(list.begin(), list.end(),
+                     [&](const at::Tensor& t) { return !t.defined() || (t.device() == device && test(t)); });
+}
 
 }  // namespace
 
@@ -31,22 +33,23 @@ void adamw_step(AdamWTensors& tensors, const AdamWOptions& options) {
            " elements lacks a gradient or moment of its size");
     }
   }
-  const auto all = [](const std::vector<at::Tensor>& list, bool (*test)(const at::Tensor&)) {
-    return std::all_of(list.begin(), list.end(), test);
-  };
-  if (active_backend() == Backend::automatic && all(tensors.grads, readable) && all(tensors.params, writable) &&
-      all(tensors.m, writable) && all(tensors.v, writable)) {
-    cpu::adamw_step(tensors, options);
-  } else {
-    reference::adamw_step(tensors, options);
-  }
+  if (count == 0) return;
+  const at::Device device = tensors.params[0].device();
+  const bool fits = all(tensors.grads, readable, device) && all(tensors.params, writable, device) &&
+                    all(tensors.m, writable, device) && all(tensors.v, writable, device);
+  const Path path = fits ? path_on(device) : Path::reference;
+  (path == Path::cpu   ? cpu::adamw_step
+   : path == Path::gpu ? gpu::adamw_step
+                       : reference::adamw_step)(tensors, options);
 }
 
 double global_norm(const std::vector<at::Tensor>& tensors) {
-  const bool fused =
-      active_backend() == Backend::automatic &&
-      std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return !t.defined() || readable(t); });
-  return fused ? cpu::global_norm(tensors) : reference::global_norm(tensors);
+  const auto first = std::find_if(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.defined(); });
+  if (first == tensors.end()) return 0.0;
+  const Path path = all(tensors, readable, first->device()) ? path_on(first->device()) : Path::reference;
+  return (path == Path::cpu   ? cpu::global_norm
+          : path == Path::gpu ? gpu::global_norm
+                              : reference::global_norm)(tensors);
 }
 
 }  // namespace satformer

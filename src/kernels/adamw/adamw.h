@@ -35,5 +35,9 @@ namespace cpu {
 void adamw_step(AdamWTensors& tensors, const AdamWOptions& options);
 double global_norm(const std::vector<at::Tensor>& tensors);
 }  // namespace cpu
+namespace gpu {
+void adamw_step(AdamWTensors& tensors, const AdamWOptions& options);
+double global_norm(const std::vector<at::Tensor>& tensors);
+}  // namespace gpu
 
 }  // namespace satformer

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "kernels/backend.h"
@@ -47,6 +48,42 @@ TEST(AdamW, MatchesReference) {
         expect_near(fused.v[i], plain.v[i], 1e-6, isa + " second moment");
         EXPECT_TRUE(fused.grads[i].equal(plain.grads[i]));
       }
+    }
+  }
+}
+
+TEST(AdamW, GpuProgramMatchesReference) {
+  std::vector<std::pair<at::Device, Backend>> places = {{at::kCPU, Backend::gpu_on_host}};
+  if (testing::cuda_to_test()) places.push_back({at::kCUDA, Backend::automatic});
+  for (const auto& [device, backend] : places) {
+    // More tensors than a batch holds, of both types.
+    AdamWTensors fused, plain;
+    for (std::uint64_t i = 0; i < 130; ++i) {
+      const std::int64_t n = i == 77 ? 9001 : static_cast<std::int64_t>(i % 7);
+      for (AdamWTensors* t : {&fused, &plain}) {
+        t->params.push_back(random_tensor({n}, i).to(device));
+        t->grads.push_back(random_tensor({n}, 200 + i).to(device, i % 3 == 0 ? at::kBFloat16 : at::kFloat));
+        t->m.push_back(at::zeros_like(t->params.back()));
+        t->v.push_back(at::zeros_like(t->params.back()));
+      }
+    }
+    double fused_norm = 0, plain_norm = 0;
+    for (int step = 1; step <= 3; ++step) {
+      const AdamWOptions o{.learning_rate = 0.01, .weight_decay = 0.1, .grad_scale = 0.5, .step = step};
+      {
+        BackendScope scope(backend);
+        adamw_step(fused, o);
+        fused_norm = global_norm(fused.grads);
+      }
+      BackendScope scope(Backend::reference);
+      adamw_step(plain, o);
+      plain_norm = global_norm(plain.grads);
+    }
+    EXPECT_NEAR(fused_norm, plain_norm, 1e-6 * plain_norm);
+    for (std::size_t i = 0; i < fused.params.size(); ++i) {
+      expect_near(fused.params[i], plain.params[i], 1e-6, "parameter " + std::to_string(i));
+      expect_near(fused.m[i], plain.m[i], 1e-6, "first moment " + std::to_string(i));
+      expect_near(fused.v[i], plain.v[i], 1e-6, "second moment " + std::to_string(i));
     }
   }
 }

@@ -1,7 +1,7 @@
 // Element-wise kernels of the optimizer.
 #pragma once
 
-#include "kernels/row_math.h"
+#include "kernels/adamw/math.h"
 
 namespace satformer::rows {
 
@@ -27,14 +27,7 @@ SATFORMER_HD void adamw(const AdamW<T>& a, int64_t begin, int64_t end) {
   float* v = a.v;
   const AdamW<T> c = a;
 #pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
-    const float g = load(grad[i]) * c.grad_scale;
-    const float m1 = c.beta1 * m[i] + c.one_minus_beta1 * g;
-    const float v1 = c.beta2 * v[i] + c.one_minus_beta2 * (g * g);
-    m[i] = m1;
-    v[i] = v1;
-    param[i] = param[i] * c.decay - c.step_size * (m1 / (__builtin_sqrtf(v1 / c.correction2) + c.eps));
-  }
+  for (int64_t i = begin; i < end; ++i) adamw_element(c, param + i, load(grad[i]), m + i, v + i);
 }
 
 template <class T>

@@ -42,14 +42,17 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const a
   if (active_backend() == Backend::reference) return reference::attention(q_BTHD, k_BSHD, v_BSHD, mask);
   const std::int64_t groups = q_BTHD.size(2) / k_BSHD.size(2);
   const std::int64_t T = q_BTHD.size(1), S = k_BSHD.size(1);
-  const at::Tensor q = q_BTHD.transpose(1, 2);
-  const at::Tensor k = (groups > 1 ? k_BSHD.repeat_interleave(groups, 2) : k_BSHD).transpose(1, 2);
-  const at::Tensor v = (groups > 1 ? v_BSHD.repeat_interleave(groups, 2) : v_BSHD).transpose(1, 2);
   const bool whole = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined() &&
                      (!mask.window || *mask.window >= S) && (T == S || mask.kind == MaskKind::bidirectional);
+  // On a GPU the bf16 kernels without an explicit mask (cuDNN's, flash) read one KV head for several query heads.
+  const bool shared = groups > 1 && whole && q_BTHD.is_cuda() && q_BTHD.scalar_type() == at::kBFloat16;
+  const auto heads_first = [&](const at::Tensor& t) {
+    return (groups > 1 && !shared ? t.repeat_interleave(groups, 2) : t).transpose(1, 2);
+  };
+  const at::Tensor q = q_BTHD.transpose(1, 2), k = heads_first(k_BSHD), v = heads_first(v_BSHD);
   if (whole) {
     const bool causal = mask.kind == MaskKind::causal && T > 1;
-    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal).transpose(1, 2);
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, shared).transpose(1, 2);
   }
   at::Tensor visible = visible_keys(mask, T, S, q.device());
   if (!mask.key_valid_BS.defined()) return at::scaled_dot_product_attention(q, k, v, visible).transpose(1, 2);

@@ -18,7 +18,14 @@ struct Shape {
 };
 
 void check(const Shape& s, const AttentionMask& mask) {
-  check_op({.body = [mask](const TensorList& in) { return TensorList{attention(in[0], in[1], in[2], mask)}; },
+  check_op({.body =
+                [mask](const TensorList& in) {
+                  AttentionMask there = mask;
+                  for (at::Tensor* t : {&there.key_valid_BS, &there.query_index_BT}) {
+                    if (t->defined()) *t = t->to(in[0].device());
+                  }
+                  return TensorList{attention(in[0], in[1], in[2], there)};
+                },
             .inputs = {random_tensor({s.B, s.T, s.H, s.D}, 1), random_tensor({s.B, s.S, s.Hkv, s.D}, 2),
                        random_tensor({s.B, s.S, s.Hkv, s.D}, 3)},
             .names = {"q", "k", "v"},

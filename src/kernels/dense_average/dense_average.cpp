@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/backend.h"
+#include "kernels/gpu/where.h"
 
 namespace satformer {
 
@@ -15,8 +16,8 @@ at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor
   const bool alike = std::all_of(states.begin(), states.end(), [&](const at::Tensor& t) {
     return t.scalar_type() == first.scalar_type() && t.sizes() == first.sizes();
   });
-  return fused_cpu_ok(first) && alike ? cpu::dense_average(states, weights)
-                                      : reference::dense_average(states, weights);
+  return choose(first, {.cpu = alike, .gpu = alike && states.size() <= gpu::max_states}, cpu::dense_average,
+                gpu::dense_average, reference::dense_average)(states, weights);
 }
 
 }  // namespace satformer

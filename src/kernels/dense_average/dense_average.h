@@ -16,5 +16,8 @@ at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor
 namespace cpu {
 at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
 }  // namespace cpu
+namespace gpu {
+at::Tensor dense_average(const std::vector<at::Tensor>& states, const at::Tensor& weights);
+}  // namespace gpu
 
 }  // namespace satformer

@@ -33,6 +33,18 @@ TEST(DenseAverage, MatchesReference) {
   }
 }
 
+TEST(DenseAverage, MorePiecesThanTeamsMatchReference) {
+  check_op({.body =
+                [](const TensorList& in) {
+                  return TensorList{dense_average({in[0], in[1]}, in[2])};
+                },
+            .inputs = {random_tensor({1050, 2000}, 1, 1.0, 0.5), random_tensor({1050, 2000}, 2, 1.0, 0.5),
+                       random_tensor({2}, 3)},
+            .names = {"state 0", "state 1", "weights"},
+            .difference_step = 0,
+            .bf16 = false});
+}
+
 TEST(DenseAverage, RefusesAnotherNumberOfWeights) {
   const at::Tensor x = random_tensor({2, 4}, 1);
   EXPECT_THROW(dense_average({x, x}, random_tensor({3}, 1)), Error);

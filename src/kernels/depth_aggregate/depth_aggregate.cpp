@@ -21,9 +21,10 @@ std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BT
   const bool alike = std::all_of(states_BTD.begin(), states_BTD.end(), [&](const at::Tensor& t) {
     return t.scalar_type() == last.scalar_type() && t.sizes() == last.sizes();
   });
-  return fused_cpu_ok(last) && alike && weights_BTWN.numel() == last.numel() / last.size(-1) * ways * N
-             ? cpu::depth_aggregate(states_BTD, weights_BTWN, norms)
-             : reference::depth_aggregate(states_BTD, weights_BTWN, norms);
+  const bool fits_all = alike && last.size(-1) > 0 && weights_BTWN.numel() == last.numel() / last.size(-1) * ways * N;
+  return choose(last, {.cpu = fits_all, .gpu = fits_all && gpu::depth_aggregate_fits(N, ways, last.size(-1))},
+                cpu::depth_aggregate, gpu::depth_aggregate,
+                reference::depth_aggregate)(states_BTD, weights_BTWN, norms);
 }
 
 }  // namespace satformer

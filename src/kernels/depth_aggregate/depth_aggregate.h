@@ -28,5 +28,10 @@ namespace cpu {
 std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
                                         const DepthAggregateNorms& norms);
 }  // namespace cpu
+namespace gpu {
+bool depth_aggregate_fits(std::int64_t states, std::int64_t ways, std::int64_t columns);
+std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
+                                        const DepthAggregateNorms& norms);
+}  // namespace gpu
 
 }  // namespace satformer

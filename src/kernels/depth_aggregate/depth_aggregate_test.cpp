@@ -52,6 +52,11 @@ TEST(DepthAggregate, MatchesReference) {
   check({1, 3, 8}, 2, 6, true, true);
   check({1, 3, 8}, 2, 3, true, false);
   check({1, 0, 8}, 2, 4, true, true);
+  check({1, 3, 24}, 5, 1, true, true);
+  check({1, 2, 16}, 6, 4, true, false);
+  check({1, 2, 16}, 3, 4, false, true);
+  check({2, 150, 8}, 2, 4, true, true);  // more rows than the GPU has teams
+  check({1, 2, 132}, 2, 4, true, true);  // more than a warp of packs
   check({2, 90, 24}, 2, 4, true, true);  // several row blocks
 }
 

@@ -17,22 +17,25 @@ void check(const at::Tensor& streams_BTnD, const at::Tensor& alpha, const at::Te
   }
 }
 
-bool fused(const at::Tensor& streams_BTnD) {
-  return fused_cpu_ok(streams_BTnD) && streams_BTnD.size(2) <= largest_fused_rate;
+Fits fits(const at::Tensor& streams_BTnD) {
+  return {.cpu = streams_BTnD.size(2) <= largest_fused_rate,
+          .gpu = gpu::hyper_connection_fits(streams_BTnD.size(2), streams_BTnD.size(3))};
 }
 
 }  // namespace
 
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params) {
   check(streams_BTnD, params.static_alpha, params.static_beta);
-  return fused(streams_BTnD) ? cpu::hyper_read(streams_BTnD, params) : reference::hyper_read(streams_BTnD, params);
+  return choose(streams_BTnD, fits(streams_BTnD), cpu::hyper_read, gpu::hyper_read, reference::hyper_read)(
+      streams_BTnD, params);
 }
 
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD) {
   check(streams_BTnD, read.alpha, read.beta);
-  return fused(streams_BTnD) && output_BTD.scalar_type() == streams_BTnD.scalar_type()
-             ? cpu::hyper_write(streams_BTnD, read, output_BTD)
-             : reference::hyper_write(streams_BTnD, read, output_BTD);
+  Fits suits = fits(streams_BTnD);
+  if (output_BTD.scalar_type() != streams_BTnD.scalar_type()) suits = {.cpu = false, .gpu = false};
+  return choose(streams_BTnD, suits, cpu::hyper_write, gpu::hyper_write, reference::hyper_write)(streams_BTnD, read,
+                                                                                                 output_BTD);
 }
 
 }  // namespace satformer

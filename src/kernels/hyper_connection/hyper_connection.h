@@ -36,5 +36,11 @@ namespace cpu {
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params);
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD);
 }  // namespace cpu
+namespace gpu {
+bool hyper_connection_fits(std::int64_t streams, std::int64_t columns);
+satformer::HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params);
+at::Tensor hyper_write(const at::Tensor& streams_BTnD, const satformer::HyperRead& read,
+                       const at::Tensor& output_BTD);
+}  // namespace gpu
 
 }  // namespace satformer

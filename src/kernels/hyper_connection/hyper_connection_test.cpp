@@ -69,6 +69,9 @@ TEST(HyperConnection, EveryRateMatchesReference) {
 TEST(HyperConnection, EveryFormMatchesReference) {
   check({.shape = {2, 3, 4, 17}, .layer_norm = true});
   check({.shape = {2, 3, 4, 17}, .use_tanh = false});
+  check({.shape = {2, 3, 4, 20}, .layer_norm = true});
+  check({.shape = {2, 3, 2, 20}, .layer_norm = true, .use_tanh = false});
+  check({.shape = {2, 3, 4, 20}, .dynamic = false});
   check({.shape = {2, 3, 2, 17}, .layer_norm = true, .use_tanh = false});
   check({.shape = {2, 3, 4, 17}, .dynamic = false});
   check({.shape = {1, 2, 1, 8}, .dynamic = false});
@@ -79,6 +82,8 @@ TEST(HyperConnection, EdgeShapesMatchReference) {
   check({.shape = {1, 0, 4, 8}});
   check({.shape = {1, 0, 4, 8}, .dynamic = false});
   check({.shape = {2, 100, 4, 24}});
+  check({.shape = {2, 300, 4, 8}});  // more rows than the GPU has teams
+  check({.shape = {2, 300, 2, 8}, .dynamic = false});
   check({.shape = {2, 100, 3, 24}, .dynamic = false});
 }
 

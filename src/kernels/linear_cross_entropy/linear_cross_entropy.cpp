@@ -35,9 +35,9 @@ void check_targets(const at::Tensor& targets_N, std::int64_t rows, std::int64_t 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                                 double scale) {
   check_targets(targets_N, hidden_NC.size(0), weight_VC.size(0));
-  return fused_cpu_ok(hidden_NC) && hidden_NC.scalar_type() == weight_VC.scalar_type()
-             ? cpu::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale)
-             : reference::linear_cross_entropy(hidden_NC, weight_VC, targets_N, scale);
+  const bool alike = hidden_NC.scalar_type() == weight_VC.scalar_type();
+  return choose(hidden_NC, {alike, alike}, cpu::linear_cross_entropy, gpu::linear_cross_entropy,
+                reference::linear_cross_entropy)(hidden_NC, weight_VC, targets_N, scale);
 }
 
 at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,

@@ -26,5 +26,9 @@ namespace cpu {
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                                 double scale);
 }  // namespace cpu
+namespace gpu {
+at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
+                                double scale);
+}  // namespace gpu
 
 }  // namespace satformer

@@ -24,8 +24,8 @@ at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, doub
   if (D % 2 != 0 || table.cos_PD.size(1) != D / 2 || (weight.defined() && weight.numel() != D)) {
     fail(ExitCode::internal, "qk_norm_rope: a head of ", D, " does not fit the table or the norm's weight");
   }
-  return fused_cpu_ok(x_BTHD) ? cpu::qk_norm_rope(x_BTHD, weight, eps, table, positions_BT)
-                              : reference::qk_norm_rope(x_BTHD, weight, eps, table, positions_BT);
+  return choose(x_BTHD, {.gpu = D <= 1024}, cpu::qk_norm_rope, gpu::qk_norm_rope, reference::qk_norm_rope)(
+      x_BTHD, weight, eps, table, positions_BT);
 }
 
 }  // namespace satformer

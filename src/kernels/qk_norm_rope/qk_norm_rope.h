@@ -25,5 +25,9 @@ namespace cpu {
 at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
                         const at::Tensor& positions_BT);
 }  // namespace cpu
+namespace gpu {
+at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,
+                        const at::Tensor& positions_BT);
+}  // namespace gpu
 
 }  // namespace satformer

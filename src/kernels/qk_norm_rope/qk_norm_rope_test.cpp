@@ -15,13 +15,15 @@ using testing::check_op;
 using testing::random_tensor;
 
 void check(std::vector<std::int64_t> shape, bool norm, const at::Tensor& positions) {
-  const RopeTable table = make_rope_table(64, shape[3], 10000.0, at::kCPU);
   const at::Tensor weight = norm ? random_tensor({shape[3]}, 2, 0.3, 1.0) : at::Tensor();
-  check_op(
-      {.body = [table, positions](
-                   const TensorList& in) { return TensorList{qk_norm_rope(in[0], in[1], 1e-5, table, positions)}; },
-       .inputs = {random_tensor(shape, 1), weight},
-       .names = {"x", "weight"}});
+  check_op({.body =
+                [positions](const TensorList& in) {
+                  const RopeTable table = make_rope_table(64, in[0].size(3), 10000.0, in[0].device());
+                  const at::Tensor at = positions.defined() ? positions.to(in[0].device()) : positions;
+                  return TensorList{qk_norm_rope(in[0], in[1], 1e-5, table, at)};
+                },
+            .inputs = {random_tensor(shape, 1), weight},
+            .names = {"x", "weight"}});
 }
 
 TEST(QkNormRope, MatchesReference) {
@@ -32,6 +34,7 @@ TEST(QkNormRope, MatchesReference) {
     check({1, 1, 4, 64}, norm, {});
     check({2, 0, 4, 8}, norm, {});
     check({3, 64, 5, 6}, norm, {});
+    check({3, 64, 11, 4}, norm, {});  // more rows than the GPU has teams
   }
 }
 

@@ -26,5 +26,9 @@ namespace cpu {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 }  // namespace cpu
+namespace gpu {
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+}  // namespace gpu
 
 }  // namespace satformer

@@ -35,6 +35,7 @@ TEST(RmsNorm, MatchesReference) {
   check_norm({5, 1}, true);
   check_norm({0, 8}, true);
   check_norm({300, 24}, true);  // several row blocks
+  check_norm({1100, 8}, true);  // several rows for each team of the GPU's
 }
 
 TEST(RmsNorm, RefusesAWeightOfAnotherLength) {

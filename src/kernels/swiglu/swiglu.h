@@ -18,5 +18,9 @@ namespace cpu {
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor gated_mlp(const at::Tensor& x, const at::Tensor& w_gate, const at::Tensor& w_up, const at::Tensor& w_down);
 }  // namespace cpu
+namespace gpu {
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor gated_mlp(const at::Tensor& x, const at::Tensor& w_gate, const at::Tensor& w_up, const at::Tensor& w_down);
+}  // namespace gpu
 
 }  // namespace satformer

@@ -1,53 +1,28 @@
 // Row kernels of value mixing. A row is one token: `heads` values of `head_dim`, one gate logit per head.
 #pragma once
 
-#include "kernels/row_math.h"
+#include "kernels/value_gate/math.h"
 
 namespace satformer::rows {
 
-enum GateCode : int { gate_relu, gate_sigmoid, gate_tanh, gate_identity, gate_softmax, gate_softmax_sigmoid };
-
 // alpha[h] from one token's logits; both [heads], and may be the same array.
 SATFORMER_HD void gate_row(int gate, const float* logits, float* alpha, int64_t heads) {
-  const bool softmax = gate == gate_softmax || gate == gate_softmax_sigmoid;
   float largest = logits[0], total = 0.0f;
-  if (softmax) {
+  if (over_heads(gate)) {
     for (int64_t h = 1; h < heads; ++h) largest = largest < logits[h] ? logits[h] : largest;
     for (int64_t h = 0; h < heads; ++h) total += exp_fp32(logits[h] - largest);
   }
-  for (int64_t h = 0; h < heads; ++h) {
-    const float z = logits[h];
-    float value = z;
-    if (gate == gate_relu) value = z < 0.0f ? 0.0f : z;
-    if (gate == gate_sigmoid) value = sigmoid_fp32(z);
-    if (gate == gate_tanh) value = tanh_fp32(z);
-    if (softmax) value = exp_fp32(z - largest) / total * static_cast<float>(heads);
-    if (gate == gate_softmax_sigmoid) value *= sigmoid_fp32(z);
-    alpha[h] = value;
-  }
+  for (int64_t h = 0; h < heads; ++h) alpha[h] = gate_value(gate, logits[h], largest, total, heads);
 }
 
 // dlogits from dalpha, in place; alpha as gate_row gave it.
 SATFORMER_HD void gate_row_grad(int gate, const float* logits, const float* alpha, float* dalpha, int64_t heads) {
-  // Softmax over heads: d z_h = alpha_h (d_h - sum_j d_j p_j g_j), p = alpha / (g heads), g = 1 or sigmoid(z).
   float mean = 0.0f;
-  if (gate == gate_softmax || gate == gate_softmax_sigmoid) {
+  if (over_heads(gate)) {
     for (int64_t h = 0; h < heads; ++h) mean += dalpha[h] * alpha[h];
     mean /= static_cast<float>(heads);
   }
-  for (int64_t h = 0; h < heads; ++h) {
-    const float a = alpha[h], d = dalpha[h];
-    float value = d;
-    if (gate == gate_relu) value = logits[h] > 0.0f ? d : 0.0f;
-    if (gate == gate_sigmoid) value = d * a * (1.0f - a);
-    if (gate == gate_tanh) value = d * (1.0f - a * a);
-    if (gate == gate_softmax) value = a * (d - mean);
-    if (gate == gate_softmax_sigmoid) {
-      const float s = sigmoid_fp32(logits[h]);
-      value = a * d * (2.0f - s) - (s > 0.0f ? a / s * mean : 0.0f);
-    }
-    dalpha[h] = value;
-  }
+  for (int64_t h = 0; h < heads; ++h) dalpha[h] = gate_value_grad(gate, logits[h], alpha[h], dalpha[h], mean);
 }
 
 template <class T>

@@ -15,8 +15,8 @@ void check_shapes(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at:
   }
 }
 
-bool fused(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD) {
-  return fused_cpu_ok(v_BTHD) && v_BTHD.scalar_type() == v1_BTHD.scalar_type() && v_BTHD.sizes() == v1_BTHD.sizes();
+bool alike(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD) {
+  return v_BTHD.scalar_type() == v1_BTHD.scalar_type() && v_BTHD.sizes() == v1_BTHD.sizes();
 }
 
 }  // namespace
@@ -39,21 +39,21 @@ at::Tensor gate_activation(const at::Tensor& logits_BTH, Gate gate) {
 
 at::Tensor gated_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& alpha_BTH) {
   check_shapes(v_BTHD, v1_BTHD, alpha_BTH);
-  return fused(v_BTHD, v1_BTHD) ? cpu::value_gate(v_BTHD, v1_BTHD, alpha_BTH, Gate::identity)
-                                : reference::gated_value_mix(v_BTHD, v1_BTHD, alpha_BTH);
+  return value_gate(v_BTHD, v1_BTHD, alpha_BTH, Gate::identity);
 }
 
 at::Tensor value_gate(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& logits_BTH, Gate gate) {
   check_shapes(v_BTHD, v1_BTHD, logits_BTH);
-  return fused(v_BTHD, v1_BTHD) ? cpu::value_gate(v_BTHD, v1_BTHD, logits_BTH, gate)
-                                : reference::value_gate(v_BTHD, v1_BTHD, logits_BTH, gate);
+  const bool fits = alike(v_BTHD, v1_BTHD);
+  return choose(v_BTHD, {fits, fits}, cpu::value_gate, gpu::value_gate, reference::value_gate)(v_BTHD, v1_BTHD,
+                                                                                               logits_BTH, gate);
 }
 
 at::Tensor static_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& lambda1,
                             const at::Tensor& lambda2) {
-  const bool scalars = lambda1.numel() == 1 && lambda2.numel() == 1;
-  return fused(v_BTHD, v1_BTHD) && scalars ? cpu::static_value_mix(v_BTHD, v1_BTHD, lambda1, lambda2)
-                                           : reference::static_value_mix(v_BTHD, v1_BTHD, lambda1, lambda2);
+  const bool fits = alike(v_BTHD, v1_BTHD) && lambda1.numel() == 1 && lambda2.numel() == 1;
+  return choose(v_BTHD, {fits, fits}, cpu::static_value_mix, gpu::static_value_mix, reference::static_value_mix)(
+      v_BTHD, v1_BTHD, lambda1, lambda2);
 }
 
 }  // namespace satformer

@@ -36,5 +36,10 @@ at::Tensor value_gate(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const
 at::Tensor static_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& lambda1,
                             const at::Tensor& lambda2);
 }  // namespace cpu
+namespace gpu {
+at::Tensor value_gate(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& logits_BTH, Gate gate);
+at::Tensor static_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& lambda1,
+                            const at::Tensor& lambda2);
+}  // namespace gpu
 
 }  // namespace satformer

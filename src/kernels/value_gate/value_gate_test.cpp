@@ -53,6 +53,15 @@ TEST(StaticValueMix, MatchesReference) {
   }
 }
 
+TEST(StaticValueMix, MorePiecesThanTeamsMatchReference) {
+  check_op({.body = [](const TensorList& in) { return TensorList{static_value_mix(in[0], in[1], in[2], in[3])}; },
+            .inputs = {random_tensor({1, 1050, 4, 500}, 1, 1.0, 0.5), random_tensor({1, 1050, 4, 500}, 2, 1.0, 0.5),
+                       random_tensor({}, 3), random_tensor({}, 4)},
+            .names = {"v", "v1", "lambda1", "lambda2"},
+            .difference_step = 0,
+            .bf16 = false});
+}
+
 TEST(ValueGate, UnknownNamesAndShapesAreRefused) {
   try {
     gate_from_name("sigmiod");

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Compiles the GPU's kernels with nvcc and links program and kernel tests with them. Needs no GPU; without nvcc it says so
+# and succeeds. A release build before it makes it short: only the kernels and one other file are compiled anew.
+#   CUDA_ARCHITECTURES=90   for which GPUs; "80;86;89;90;100;120" for all that are supported
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if ! command -v nvcc >/dev/null; then
+  echo "cuda_build: skipped, nvcc is not on PATH"
+  exit 0
+fi
+CMAKE_ARGS="${CMAKE_ARGS:-} -DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90}" tools/configure.sh cuda
+cmake --build build/cuda -j "${JOBS:-$(nproc)}" --target satformer kernels_test
+build/cuda/satformer --version
