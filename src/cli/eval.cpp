@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/eval_tasks.h"
 #include "cli/model_options.h"
 #include "infer/window_loss.h"
 #include "io/file.h"
@@ -13,6 +14,7 @@
 namespace satformer::cli {
 
 int run_eval(std::span<const std::string> arguments) {
+  if (asks_for_tasks(arguments)) return run_eval_tasks(arguments);
   ModelOptions model_options;
   std::string data_dir, prefix = "val", output;
   std::int64_t seq_length = 0, batch_size = 8, limit = 0;
@@ -26,6 +28,7 @@ int run_eval(std::span<const std::string> arguments) {
       .add("--batch-size,-b", batch_size, "Windows at once")
       .add("--limit", limit, "Only the first N windows (0: all)")
       .add("--output,-o", output, "Write the result as JSON to this file");
+  options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
   if (!options.parse(arguments)) return 0;
   if (batch_size < 1) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1");
   if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
