@@ -51,16 +51,13 @@ Question finish(Question q, std::int64_t gold, const Columns& columns, std::stri
 std::string clean_wikihow(std::string_view text) {
   const std::string marked = replace_all(strip(text), " [title]", ". ");
   std::string result;
-  for (std::string_view rest = marked; !rest.empty();) {
-    if (rest.front() == '[') {
-      const auto end = rest.find_first_of("]\n");
-      if (end != std::string_view::npos && rest[end] == ']') {
-        rest.remove_prefix(end + 1);
-        continue;
-      }
+  for (std::size_t at = 0; at < marked.size(); ++at) {
+    const std::size_t end = marked[at] == '[' ? marked.find_first_of("]\n", at) : std::string::npos;
+    if (end != std::string::npos && marked[end] == ']') {
+      at = end;
+    } else {
+      result += marked[at];
     }
-    result += rest.front();
-    rest.remove_prefix(1);
   }
   return replace_all(result, "  ", " ");
 }

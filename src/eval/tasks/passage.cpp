@@ -119,8 +119,8 @@ Question ask_squad(const Row& row, bool doubled) {
 
 std::vector<Task> with_passage() {
   std::vector<Task> list;
-  const auto add = [&](const std::string& name, std::vector<std::string> names, std::string summary,
-                       std::function<Question(const Row&, bool)> ask) {
+  const auto add = [&](const std::string& name, const std::vector<std::string>& names, const std::string& summary,
+                       const std::function<Question(const Row&, bool)>& ask) {
     for (const bool doubled : {false, true}) {
       Task task;
       task.name = doubled ? name + "_twice" : name;

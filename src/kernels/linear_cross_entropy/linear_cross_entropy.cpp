@@ -49,8 +49,9 @@ at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC
     if (greedy) *greedy = at::zeros({hidden_NC.size(0)}, hidden_NC.options().dtype(at::kBool));
     if (counted.size(0) == 0) return all;
     at::Tensor hits;
-    all.index_copy_(0, counted, token_losses(hidden_NC.index_select(0, counted), weight_VC,
-                                             targets_N.index_select(0, counted), greedy ? &hits : nullptr));
+    all.index_copy_(0, counted,
+                    token_losses(hidden_NC.index_select(0, counted), weight_VC, targets_N.index_select(0, counted),
+                                 greedy ? &hits : nullptr));
     if (greedy) greedy->index_copy_(0, counted, hits);
     return all;
   }
