@@ -6,7 +6,8 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
       {"prepare", "turn text into token shards", run_prepare},
       {"train", "train a model from a config", run_train, true},
-      {"eval", "validation loss and perplexity of a model", run_eval, true},
+      {"eval", "validation loss, perplexity and tasks", run_eval, true},
+      {"score", "log-likelihoods of JSON lines", run_score, true},
       {"generate", "continue a prompt", run_generate, true},
       {"gates", "gate statistics of a model, per layer", run_gates, true},
       {"bench", "speed and memory of the architectures, in pairs", run_bench, true},

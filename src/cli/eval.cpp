@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/eval_tasks.h"
 #include "cli/window_options.h"
 
 namespace satformer::cli {
 
 int run_eval(std::span<const std::string> arguments) {
+  if (asks_for_tasks(arguments)) return run_eval_tasks(arguments);
   ModelOptions model_options;
   WindowOptions window_options;
   Options options("eval",
@@ -18,6 +20,7 @@ int run_eval(std::span<const std::string> arguments) {
                   "targets, the same for any batch size.");
   model_options.add_to(options, false);
   window_options.add_to(options, true);
+  options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
   if (!options.parse(arguments)) return 0;
 
   const std::unique_ptr<AtomicFile> output_file = window_options.check_and_open_output();

@@ -1,14 +1,24 @@
 #include "infer/generator.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
 namespace satformer {
+namespace {
+
+at::Tensor long_tensor(const std::vector<std::int64_t>& values) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<std::int64_t>());
+  return tensor;
+}
+
+}  // namespace
 
 std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<std::vector<std::int64_t>>& prompts,
                                                 const GenerateOptions& options) {
@@ -48,15 +58,16 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<
   forward.attention_mask_BT = mask.to(device);
   at::Tensor logits = model.logits(ids.to(device), forward);
   forward.attention_mask_BT = at::Tensor();
+  std::vector<std::size_t> active(prompts.size());  // the prompt of each row of the cache
+  std::iota(active.begin(), active.end(), std::size_t{0});
   std::vector<bool> done(prompts.size(), false);
   for (std::int64_t step = 0; step < options.max_new_tokens; ++step) {
     const at::Tensor host = logits.select(1, -1).cpu().contiguous();
-    at::Tensor next = at::zeros({rows, 1}, at::kLong);
-    bool all_done = true;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto row = static_cast<std::size_t>(r);
+    std::vector<std::int64_t> next(active.size(), 0), going_on;
+    for (std::size_t r = 0; r < active.size(); ++r) {
+      const std::size_t row = active[r];
       if (done[row]) continue;
-      const std::span<const float> scores{host.const_data_ptr<float>() + r * host.size(1),
+      const std::span<const float> scores{host.const_data_ptr<float>() + static_cast<std::int64_t>(r) * host.size(1),
                                           static_cast<std::size_t>(host.size(1))};
       const std::int64_t id = sample_token(scores, options.sampling, row, static_cast<std::uint64_t>(step));
       if (options.stop_token && id == *options.stop_token) {
@@ -64,12 +75,24 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<
         continue;
       }
       result[row].push_back(id);
-      next.mutable_data_ptr<std::int64_t>()[r] = id;
+      next[r] = id;
       if (options.on_token && !options.on_token(row, id)) return result;
-      all_done = false;
+      done[row] = options.ends_row && options.ends_row(row, id);
+      if (!done[row]) going_on.push_back(static_cast<std::int64_t>(r));
     }
-    if (all_done || step + 1 == options.max_new_tokens) break;
-    logits = model.logits(next.to(device), forward);
+    if (going_on.empty() || step + 1 == options.max_new_tokens) break;
+    if (2 * going_on.size() <= active.size()) {  // rows that ended cost as much as the others
+      cache.select_rows(long_tensor(going_on).to(device));
+      std::vector<std::size_t> kept;
+      std::vector<std::int64_t> kept_next;
+      for (const std::int64_t r : going_on) {
+        kept.push_back(active[static_cast<std::size_t>(r)]);
+        kept_next.push_back(next[static_cast<std::size_t>(r)]);
+      }
+      active = std::move(kept);
+      next = std::move(kept_next);
+    }
+    logits = model.logits(long_tensor(next).unsqueeze(1).to(device), forward);
   }
   return result;
 }

@@ -17,6 +17,8 @@ struct GenerateOptions {
   LayerObserver* observer = nullptr;
   // Called with each new token of a row; false stops everything after this token.
   std::function<bool(std::size_t row, std::int64_t id)> on_token;
+  // Asked after each new token of a row; true ends the row, which keeps that token.
+  std::function<bool(std::size_t row, std::int64_t id)> ends_row;
 };
 
 // Prompts of any lengths >= 1 are padded on the left; each row gives what it would give alone. Error(config) if the

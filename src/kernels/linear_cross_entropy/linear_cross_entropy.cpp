@@ -4,8 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/logsumexp.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <vector>
@@ -44,6 +43,18 @@ at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC
                         at::Tensor* greedy) {
   at::NoGradGuard no_grad;
   check_targets(targets_N, hidden_NC.size(0), weight_VC.size(0));
+  const at::Tensor counted = targets_N.ne(ignore_index).nonzero().squeeze(1);
+  if (counted.size(0) < hidden_NC.size(0)) {  // no logits for what is ignored
+    at::Tensor all = at::zeros({hidden_NC.size(0)}, hidden_NC.options().dtype(at::kFloat));
+    if (greedy) *greedy = at::zeros({hidden_NC.size(0)}, hidden_NC.options().dtype(at::kBool));
+    if (counted.size(0) == 0) return all;
+    at::Tensor hits;
+    all.index_copy_(0, counted,
+                    token_losses(hidden_NC.index_select(0, counted), weight_VC, targets_N.index_select(0, counted),
+                                 greedy ? &hits : nullptr));
+    if (greedy) greedy->index_copy_(0, counted, hits);
+    return all;
+  }
   // Chunks of about 64 MiB of fp32 logits.
   const std::int64_t rows =
       std::max<std::int64_t>(16, (std::int64_t{16} << 20) / std::max<std::int64_t>(1, weight_VC.size(0)));
@@ -52,12 +63,9 @@ at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC
     const std::int64_t count = std::min(rows, hidden_NC.size(0) - begin);
     const at::Tensor logits_NV = at::linear(hidden_NC.narrow(0, begin, count), weight_VC).to(at::kFloat);
     const at::Tensor targets = targets_N.narrow(0, begin, count);
-    const at::Tensor kept = targets.ne(ignore_index);
-    const at::Tensor index = targets.clamp_min(0).unsqueeze(1);
-    const at::Tensor target_logit = logits_NV.gather(1, index).squeeze(1);
-    const at::Tensor loss = at::logsumexp(logits_NV, {1}) - target_logit;
-    losses.push_back(at::where(kept, loss, at::zeros_like(loss)));
-    if (greedy) hits.push_back(target_logit.eq(logits_NV.amax({1})).logical_and(kept));
+    const at::Tensor target_logit = logits_NV.gather(1, targets.unsqueeze(1)).squeeze(1);
+    losses.push_back(at::logsumexp(logits_NV, {1}) - target_logit);
+    if (greedy) hits.push_back(target_logit.eq(logits_NV.amax({1})));
   }
   if (greedy) *greedy = at::cat(hits);
   return at::cat(losses);

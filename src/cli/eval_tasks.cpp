@@ -1,0 +1,195 @@
+#include "cli/eval_tasks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/text_options.h"
+#include "eval/compare.h"
+#include "eval/results.h"
+#include "eval/tasks/list.h"
+#include "eval/tasks/text_files.h"
+#include "io/file.h"
+
+namespace satformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether one of `options` is among the arguments, with or without "=VALUE".
+bool names(std::span<const std::string> arguments, std::initializer_list<std::string_view> options) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    const std::string_view name = std::string_view(argument).substr(0, argument.find('='));
+    return std::find(options.begin(), options.end(), name) != options.end();
+  });
+}
+
+void list_tasks() {
+  for (const Task& task : builtin_tasks()) {
+    const std::string version = task.version.is_string() ? task.version.get<std::string>() : task.version.dump();
+    std::printf("%-26s %-10s %-22s %s\n", task.name.c_str(), version.c_str(), output_type(task.kind).c_str(),
+                task.summary.c_str());
+  }
+  std::printf("\nGroups:\n");
+  for (const TaskGroup& group : task_groups()) {
+    std::string members;
+    for (const std::string& task : group.tasks) members += (members.empty() ? "" : ",") + task;
+    std::printf("%-26s %s\n", group.name.c_str(), members.c_str());
+  }
+}
+
+struct Arguments {
+  TextOptions text_options;
+  std::vector<std::string> tasks, texts, compare;
+  std::string data_dir, output, column = "text";
+  std::int64_t num_fewshot = 0, limit = 0, seed = 1234, stride = 0, max_gen_toks = 0, bootstrap = 100000;
+  bool log_samples = false, list = false, each = false;
+};
+
+void check(const Arguments& a) {
+  a.text_options.check();
+  const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
+    if (value < least) fail(ExitCode::usage, name, " ", value, " must be at least ", least);
+  };
+  at_least("--num-fewshot", a.num_fewshot, 0);
+  at_least("--limit", a.limit, 0);
+  at_least("--fewshot-seed", a.seed, 0);
+  at_least("--stride", a.stride, 0);
+  at_least("--max-gen-toks", a.max_gen_toks, 0);
+  at_least("--bootstrap-iters", a.bootstrap, 0);
+  if (a.log_samples && a.output.empty()) fail(ExitCode::usage, "--log-samples needs --output");
+  if (a.tasks.empty() && a.texts.empty()) fail(ExitCode::usage, "satformer eval: --tasks or --text is required");
+}
+
+// What says that a weights file is another one, without reading it.
+Json fingerprint(const LoadedText& model) {
+  const fs::path weights = fs::path(model.loaded.directory) / "model.safetensors";
+  std::error_code error;
+  Json json = {{"model", model.loaded.directory}, {"tokenizer", model.tokenizer->sha256()}};
+  json["size"] = static_cast<std::int64_t>(fs::file_size(weights, error));
+  json["written"] = static_cast<std::int64_t>(fs::last_write_time(weights, error).time_since_epoch().count());
+  return json;
+}
+
+Json config_json(const Arguments& a, const LoadedText& model) {
+  const ModelOptions& m = a.text_options.model;
+  return {{"model", "satformer"},
+          {"model_args", "pretrained=" + m.model},
+          {"architecture", model.loaded.model->architecture()},
+          {"model_num_parameters", model.loaded.model->parameters().count()},
+          {"model_dtype", m.dtype},
+          {"tokenizer", model.tokenizer->name()},
+          {"tokenizer_sha256", model.tokenizer->sha256()},
+          {"add_bos_token", model.text->add_bos},
+          {"prefix_token_id", model.text->prefix_token},
+          {"batch_size", a.text_options.batch_size},
+          {"device", m.device},
+          {"limit", a.limit > 0 ? Json(a.limit) : Json(nullptr)},
+          {"bootstrap_iters", a.bootstrap},
+          {"stride", a.stride},
+          {"gen_kwargs", a.max_gen_toks > 0 ? Json{{"max_gen_toks", a.max_gen_toks}} : Json(nullptr)},
+          {"fewshot_seed", a.seed}};
+}
+
+}  // namespace
+
+bool asks_for_tasks(std::span<const std::string> arguments) {
+  return names(arguments, {"--tasks", "-t", "--text", "--compare", "--list-tasks", "--list_tasks"});
+}
+
+int run_eval_tasks(std::span<const std::string> arguments) {
+  Arguments a;
+  Options options("eval",
+                  "Scores a model on tasks (--tasks) or on text (--text), or compares two evaluations (--compare). "
+                  "Loss on token shards: 'satformer eval --help' without --tasks.");
+  const bool without_model = names(arguments, {"--list-tasks", "--list_tasks", "--compare"});
+  if (!without_model) a.text_options.add_to(options);
+  options.add("--tasks,-t", a.tasks, "Names of tasks or groups, JSON files of your own tasks; several with commas")
+      .add("--data-dir,-d", a.data_dir, "Folder of the tasks' files (docs/tasks.md)")
+      .add("--text", a.texts, "Text or JSON lines files, folders or globs: perplexity per token, byte and word")
+      .add("--column", a.column, "--text: the column of JSON lines")
+      .flag("--each", a.each, "--text: a result for each file")
+      .add("--stride", a.stride, "New tokens of a window of text; more context, more work (0: disjoint windows)")
+      .add("--num-fewshot,-f", a.num_fewshot, "Examples before each document")
+      .add("--fewshot-seed", a.seed, "Draws the examples")
+      .add("--limit", a.limit, "The first N documents of each task (0: all)")
+      .add("--max-gen-toks", a.max_gen_toks, "Longest generated answer (0: the task's own)")
+      .add("--bootstrap-iters", a.bootstrap, "Resamples for perplexity's standard error (0: no standard errors)")
+      .add("--output,-o,--output-path", a.output, "Folder (or NAME.json) of the results; a stopped run goes on there")
+      .flag("--log-samples,-s", a.log_samples, "Write what was asked and answered for each document")
+      .add("--compare", a.compare, "Two samples or results files: paired differences with intervals")
+      .flag("--list-tasks", a.list, "List the tasks");
+  const bool help = names(arguments, {"--help", "-h"});
+  const std::vector<std::string> only_help = {"--help"};
+  if (!options.parse(help ? std::span<const std::string>(only_help) : arguments)) return 0;
+  if (a.list) {
+    list_tasks();
+    return 0;
+  }
+  if (!a.compare.empty()) {
+    if (a.compare.size() != 2) fail(ExitCode::usage, "--compare takes two files, not ", a.compare.size());
+    std::printf("%s", comparison_table(compare_samples(a.compare[0], a.compare[1])).c_str());
+    return 0;
+  }
+  check(a);
+
+  TaskSelection selection;
+  if (!a.tasks.empty()) selection = select_tasks(a.tasks);
+  if (!a.texts.empty()) {
+    for (Task& task : text_tasks(a.texts, a.column, a.each)) selection.tasks.push_back(std::move(task));
+  }
+  const LoadedText model = load_text_model(a.text_options);
+  if (a.stride > model.text->max_length) {
+    fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);
+  }
+  RunInfo info;
+  info.model_name = a.text_options.model.model;
+  info.config = config_json(a, model);
+  info.max_length = model.text->max_length;
+  info.eot_token = model.tokenizer->eos_id();
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  info.start_time = seconds();
+
+  ProgressLine progress;
+  EvalOptions eval;
+  eval.data_dir = a.data_dir;
+  eval.limit = a.limit;
+  eval.num_fewshot = a.num_fewshot;
+  eval.fewshot_seed = static_cast<std::uint64_t>(a.seed);
+  eval.batch_size = a.text_options.batch_size;
+  eval.stride = a.stride;
+  eval.max_gen_toks = a.max_gen_toks;
+  eval.bootstrap_iters = a.bootstrap;
+  eval.progress = [&](const std::string& text) { progress.update("eval: " + text); };
+  eval.warn = [&](const std::string& text) { progress.print("eval: " + text); };
+  if (!a.output.empty()) {
+    eval.log_folder = results_folder(a.output, info.model_name);
+    make_directories(eval.log_folder);
+    eval.log_settings = fingerprint(model);
+    eval.log_settings["dtype"] = a.text_options.model.dtype;
+    eval.log_settings["fewshot_seed"] = a.seed;
+  }
+  const std::vector<TaskResult> results = evaluate(*model.text, selection.tasks, eval);
+  info.seconds = seconds() - info.start_time;
+  progress.finish(concat("eval: ", selection.tasks.size(), " tasks done in ", human_duration(info.seconds)));
+
+  const Json json = results_json(results, selection.groups, info);
+  std::printf("%s", results_table(json).c_str());
+  std::int64_t left_out = 0;
+  for (const TaskResult& r : results) left_out += static_cast<std::int64_t>(r.bad.size());
+  if (left_out > 0) std::printf("\n%lld documents were left out, see above\n", static_cast<long long>(left_out));
+  if (!a.output.empty()) {
+    const std::string path = write_results(a.output, results, json, info, a.log_samples);
+    std::printf("\nresults in %s\n", path.c_str());
+  }
+  return 0;
+}
+
+}  // namespace satformer::cli
