@@ -80,6 +80,7 @@ TEST(Harness, AStoppedRunGoesOnWhereItWas) {
   options.batch_size = 2;
   const auto whole = evaluate(small.text(), tasks, options);
   options.log_folder = folder.path();
+  options.log_settings["model"] = "one";
   int documents = 0;
   options.progress = [&](const std::string&) {
     if (++documents == 15) throw Stopped{};

@@ -112,6 +112,8 @@ TEST(Grade, TheFirstOfEqualChoicesWins) {
   const Scores scores = grade_by_kind(task, q, r);
   EXPECT_EQ(scores[0].value, 1.0);
   EXPECT_EQ(scores[1].value, 0.0);  // -1.5, -1.0, -1.5 per character
+  q.gold = 1;
+  EXPECT_EQ(grade_by_kind(task, q, r)[1].value, 1.0);
   q.gold = 2;
   EXPECT_EQ(grade_by_kind(task, q, r)[2].value, 1.0);  // -1.5, -1.0, -0.75 per byte
 }
