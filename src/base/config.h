@@ -93,7 +93,7 @@ class ConfigBinding {
   std::string describe() const;
   std::string show() const;
 
-  const Field* find(const std::string& path) const;         // null if there is none
+  const Field* find(const std::string& path) const;  // null if there is none
 
  private:
   void set(const Field& field, const Json& value, const std::string& origin);

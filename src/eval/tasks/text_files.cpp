@@ -10,11 +10,14 @@ namespace satformer {
 namespace {
 
 void read_documents(const TextInput& input, const std::string& column, std::vector<Row>& rows) {
-  if (input.json_lines) {
+  if (input.format == TextFormat::parquet) {
+    fail(ExitCode::data, input.path, ": a text to score is plain text or JSON lines, not Parquet");
+  }
+  if (input.format == TextFormat::json_lines) {
     for (Row& row : read_rows(std::vector<std::string>{input.path})) rows.push_back(std::move(row));
     return;
   }
-  TextStream stream(input);
+  TextStream stream(input, true);
   std::string text;
   while (stream.read(text)) {
   }
