@@ -18,7 +18,8 @@
 #include <vector>
 
 // The head of a program's call operator. Both kinds of team may be its argument, so nvcc's check that code for both
-// sides calls only such code is off for it.
+// sides calls only such code is off for it. What else calls a team's members is a struct whose call operator has
+// SATFORMER_NO_SIDE_CHECK; a lambda cannot have it.
 #ifdef __CUDACC__
 #define SATFORMER_TEAM_PROGRAM                           \
   _Pragma("nv_exec_check_disable") template <class Team> \

@@ -48,6 +48,22 @@ struct GateTokens {
   }
 };
 
+// dy . V1 of a head.
+template <class T, int W, class Team>
+struct HeadDot {
+  const ValueGate<T>& a;
+  Team& team;
+  int64_t token;
+  SATFORMER_NO_SIDE_CHECK SATFORMER_HD_MEMBER float operator()(int h) const {
+    const int64_t at = (token * a.heads + h) * a.head_dim;
+    const auto dot = team.template sum<1, W>(a.head_dim, [&](int i, float(&s)[1]) {
+      const Pack<W> dy = load_pack<W>(a.dy + at + i), v1 = load_pack<W>(a.v1 + at + i);
+      for (int w = 0; w < W; ++w) s[0] += dy.v[w] * v1.v[w];
+    });
+    return dot.v[0];
+  }
+};
+
 template <class T, int W>
 struct GateTokensGrad {
   static constexpr bool warp = true;
@@ -60,16 +76,7 @@ struct GateTokensGrad {
       const auto alpha_of = [&](int h) {
         return rows::gate_value(a.gate, logits[h], totals.largest, totals.total, a.heads);
       };
-      const auto dot_of = [&](int h) {
-        const int64_t at = (token * a.heads + h) * a.head_dim;
-        return team
-            .template sum<1, W>(a.head_dim,
-                                [&](int i, float(&s)[1]) {
-                                  const Pack<W> dy = load_pack<W>(a.dy + at + i), v1 = load_pack<W>(a.v1 + at + i);
-                                  for (int w = 0; w < W; ++w) s[0] += dy.v[w] * v1.v[w];
-                                })
-            .v[0];
-      };
+      const HeadDot<T, W, Team> dot_of{a, team, token};
       float mean = 0.0f;
       if (a.dlogits && rows::over_heads(a.gate)) {
         for (int h = 0; h < a.heads; ++h) mean += dot_of(h) * alpha_of(h);
