@@ -152,6 +152,7 @@ int run_checkpoint(std::span<const std::string> arguments) {
     if (paths.size() != count)
       fail(ExitCode::usage, "checkpoint ", action, " needs ", what, ", not ", paths.size(), " paths");
   };
+  if (keep != 0 && action != "prune") fail(ExitCode::usage, "--keep belongs to checkpoint prune, not to ", action);
   if (action == "ls") {
     expect(1, "one run folder or checkpoint");
     return list(paths[0]);

@@ -143,6 +143,12 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   if (!a.texts.empty()) {
     for (Task& task : text_tasks(a.texts, a.column, a.each)) selection.tasks.push_back(std::move(task));
   }
+  const bool rolling = std::any_of(selection.tasks.begin(), selection.tasks.end(),
+                                   [](const Task& task) { return task.kind == RequestKind::rolling; });
+  if (a.stride > 0 && !rolling) fail(ExitCode::usage, "--stride is for text (--text), which is not asked for");
+  if (a.texts.empty() && (a.each || a.column != "text")) {
+    fail(ExitCode::usage, a.each ? "--each" : "--column", " is for --text, which is not given");
+  }
   const LoadedText model = load_text_model(a.text_options);
   if (a.stride > model.text->max_length) {
     fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);

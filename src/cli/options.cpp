@@ -105,6 +105,11 @@ bool Options::parse(std::span<const std::string> arguments) {
     const std::string key = argument.substr(0, argument.find('='));
     const bool short_name = argument.find('=') != std::string::npos;  // --batch_size=2: the config knows the section
     if (argument.rfind("--", 0) != 0 || (key.find('.') == std::string::npos && !short_name)) {
+      const bool value_follows = i + 1 < rest.size() && rest[i + 1].rfind("--", 0) != 0;
+      if (argument.rfind("--", 0) == 0 && value_follows) {
+        refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names),
+                      " A configuration field is written with '=': ", argument, "=", rest[i + 1], "."));
+      }
       refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
     }
     if (argument.find('=') != std::string::npos) {

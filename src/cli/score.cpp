@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,6 +52,16 @@ Line read_line(const Row& row, const TextModel& model, std::int64_t stride) {
       fail(ExitCode::data, row.origin, ": key '", key, "' is unknown.", did_you_mean(key, known_keys));
     }
   }
+  // What a line asks for, by its keys: one thing.
+  const std::vector<std::vector<const char*>> kinds = {
+      {"until", "max_gen_toks"}, {"text", "text_ids"}, {"continuation", "continuation_ids"}, {"choices"}};
+  const char* asked = nullptr;
+  for (const auto& kind : kinds) {
+    const auto present = std::find_if(kind.begin(), kind.end(), [&](const char* key) { return columns.has(key); });
+    if (present == kind.end()) continue;
+    if (asked) fail(ExitCode::data, row.origin, ": '", asked, "' and '", *present, "' exclude one another");
+    asked = *present;
+  }
   Line line;
   line.origin = row.origin;
   if (columns.has("until") || columns.has("max_gen_toks")) {
@@ -58,6 +69,11 @@ Line read_line(const Row& row, const TextModel& model, std::int64_t stride) {
     if (columns.has("max_gen_toks")) request.max_new_tokens = columns.integer("max_gen_toks");
     if (request.max_new_tokens < 1) fail(ExitCode::data, row.origin, ": 'max_gen_toks' must be at least 1");
     if (columns.has("until")) request.stop = stops_of(columns);
+    if (request.max_new_tokens >= model.max_length) {
+      fail(ExitCode::data, row.origin, ": 'max_gen_toks' of ", request.max_new_tokens,
+           columns.has("max_gen_toks") ? "" : " (the default)", " leaves no room for a prompt in the context of ",
+           model.max_length);
+    }
     request.prompt = columns.has("context_ids") ? ids_of(columns, "context_ids")
                                                 : model.prompt(columns.text("context"), request.max_new_tokens);
     const std::int64_t whole = std::ssize(request.prompt) + request.max_new_tokens;
@@ -163,6 +179,10 @@ int run_score(std::span<const std::string> arguments) {
   text_options.check();
   if (stride < 0) fail(ExitCode::usage, "--stride ", stride, " must be at least 0");
 
+  std::error_code error;
+  if (!output.empty() && std::filesystem::equivalent(input, output, error)) {
+    fail(ExitCode::usage, "--output '", output, "' is the input itself, which would be replaced");
+  }
   std::optional<AtomicFile> file;  // opened now, so that a bad path is told before the work
   if (!output.empty()) file.emplace(output);
   const std::vector<Row> rows = read_rows(std::vector<std::string>{input});

@@ -148,7 +148,7 @@ PrepareResult prepare(const PrepareOptions& options) {
   }
   PrepareResult result = std::move(counts.result);
   if (options.val_fraction > 0 && result.val_documents == 0) {
-    result.warnings.push_back(result.documents == 1
+    result.warnings.push_back(result.documents == 1 && options.max_tokens == 0
                                   ? "the input is one document, so there is no validation split: divide it with "
                                     "--document-separator or --min-document-bytes, or give more files"
                                   : "no document is left for the validation split before max_tokens is reached");

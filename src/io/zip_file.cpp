@@ -32,7 +32,7 @@ ZipFile::Directory ZipFile::find_directory() const {
   const std::uint64_t size = file_.bytes().size();
   if (size < 4 || number<std::uint32_t>(0) != local_signature) {
     fail(ExitCode::checkpoint, path(),
-         ": not a ZIP archive, which torch.save writes since torch 1.6; save it again with a newer torch");
+         ": not a ZIP archive as torch.save writes since torch 1.6: damaged, cut off or of an older torch");
   }
   // The end record is followed by a comment of at most 65,535 bytes.
   for (std::uint64_t comment = 0; comment <= 0xFFFF && size >= end_bytes + comment; ++comment) {

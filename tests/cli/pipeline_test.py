@@ -195,6 +195,7 @@ class Pipeline(unittest.TestCase):
         run("train", "--config", path, "--dry-run", "--seed=-3", code=3)
         run("train", "--config", path, "--dry-run", "--checkpointing.checkpoint_dir=", code=3)
         run("train", "--config", self.folder, "--dry-run", code=6)
+        self.assertIn("=", run("train", "--config", path, "--dry-run", "--learning_rate", "0.1", code=2)[1])
         run("eval", "--model", self.run_of("SATFormer"), "--data-dir", self.data, "--threads", "100000", code=3)
         huge = os.path.join(self.folder, "huge.json")
         with open(huge, "w") as f:
@@ -289,6 +290,7 @@ class Pipeline(unittest.TestCase):
         self.assertIn("step-00000031", run("checkpoint", "prune", copy, "--keep", "1", code=5)[1])
         self.assertTrue(os.path.exists(step))
         self.assertIn("'verify'", run("checkpoint", "verfy", copy, code=2)[1])
+        self.assertIn("prune", run("checkpoint", "ls", copy, "--keep", "1", code=2)[1])
 
     def test_bench(self):
         output = os.path.join(self.folder, "bench")

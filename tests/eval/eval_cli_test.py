@@ -124,10 +124,18 @@ class Eval(unittest.TestCase):
                            ({"context": "a", "choices": []}, ["choices"]), ({"contexd": "a"}, ["contexd", "'context'"]),
                            ({"context": "a", "continuation": "b" * 800}, ["800", "768"]),
                            ({"context_ids": [1], "continuation_ids": [259]}, ["259"]),
-                           ({"context": "a", "until": ".", "max_gen_toks": 768}, ["768"])]:
-            err = self.score([good, bad], code=3 if "until" in bad else 4)
+                           ({"context": "a", "continuation": "b", "choices": ["c"]}, ["exclude"]),
+                           ({"context": "a", "until": ".", "max_gen_toks": 768}, ["768", ":2"])]:
+            err = self.score([good, bad], code=4)
             for word in words:
                 self.assertIn(word, err)
+
+    def test_score_never_replaces_its_input(self):
+        self.score([{"context": "a", "continuation": "b"}])
+        path = os.path.join(self.folder, "score.jsonl")
+        self.assertIn("input itself", run("score", "--model", self.model, path, "--output", path, code=2)[1])
+        with open(path) as f:
+            self.assertIn("continuation", f.read())
 
     def test_groups_shots_and_limits(self):
         results, samples, _ = self.evaluate("ai2_arc", "--num-fewshot", 2, "--limit", 5)
@@ -206,6 +214,7 @@ class Eval(unittest.TestCase):
                 (["--tasks", "piqa", "--data-dir", FIXTURES, "--context", "4096"], 3, ["4096", "768"]),
                 (["--text", "nothing.txt"], 6, ["nothing.txt"]),
                 (["--text", os.path.join(FIXTURES, "prose.txt"), "--stride", "999"], 2, ["999", "768"]),
+                (["--tasks", "piqa", "--data-dir", FIXTURES, "--stride", "4"], 2, ["--stride"]),
                 (["--tasks", "missing.json"], 6, ["missing.json"])]:
             _, err = self.eval(*options, code=code)
             self.assertEqual(len(err.strip().splitlines()), 1, err)
