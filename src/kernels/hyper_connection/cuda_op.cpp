@@ -1,44 +1,13 @@
-#include <ATen/ops/cat.h>
-#include <ATen/ops/zeros.h>
 
 #include <limits>
 
 #include "kernels/gpu/op.h"
 #include "kernels/hyper_connection/cuda.h"
 #include "kernels/hyper_connection/hyper_connection.h"
+#include "kernels/hyper_connection/read_inputs.h"
 
 namespace satformer::gpu {
 namespace {
-
-// Inputs of a dynamic read.
-enum ReadInput : std::size_t {
-  streams_,
-  static_alpha_,
-  static_beta_,
-  alpha_proj_,
-  beta_proj_,
-  alpha_scale_,
-  beta_scale_,
-  norm_weight_,
-  norm_bias_,
-  read_inputs_
-};
-
-// The projections with the norm's affine part folded in, row j the weights of z_j; all fp32.
-struct Projection {
-  at::Tensor plain;   // [n + 2, D]: columns of alpha_proj, then beta_proj
-  at::Tensor folded;  // plain * norm weight
-  at::Tensor bias;    // [n + 2]: plain . norm bias, or zeros
-};
-
-Projection projection(const TensorList& inputs) {
-  Projection p;
-  p.plain = at::cat({dense_fp32(inputs[alpha_proj_]).t(), dense_fp32(inputs[beta_proj_]).view({1, -1})}).contiguous();
-  p.folded = p.plain * dense_fp32(inputs[norm_weight_]);
-  p.bias = inputs[norm_bias_].defined() ? p.plain.mv(dense_fp32(inputs[norm_bias_]))
-                                        : at::zeros({p.plain.size(0)}, p.plain.options());
-  return p;
-}
 
 class DynamicReadOp : public DifferentiableOp {
  public:

@@ -1,0 +1,31 @@
+// What every implementation of a dynamic read begins with.
+#pragma once
+
+#include "kernels/autograd.h"
+
+namespace satformer {
+
+// Inputs of a dynamic read.
+enum ReadInput : std::size_t {
+  streams_,
+  static_alpha_,
+  static_beta_,
+  alpha_proj_,
+  beta_proj_,
+  alpha_scale_,
+  beta_scale_,
+  norm_weight_,
+  norm_bias_,
+  read_inputs_
+};
+
+// The projections with the norm's affine part folded in, row j the weights of z_j; all fp32.
+struct Projection {
+  at::Tensor plain;   // [n + 2, D]: columns of alpha_proj, then beta_proj
+  at::Tensor folded;  // plain * norm weight
+  at::Tensor bias;    // [n + 2]: plain . norm bias, or zeros
+};
+
+Projection projection(const TensorList& inputs);
+
+}  // namespace satformer
