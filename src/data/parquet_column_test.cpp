@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_error.h"
 #include "data/prepare.h"
 #include "data/test_text.h"
 #include "io/shards.h"
@@ -34,16 +35,7 @@ std::vector<std::string> values(const std::string& path, const std::string& colu
   return all;
 }
 
-std::string refused(const auto& action, ExitCode code = ExitCode::data) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string refused(const auto& action, ExitCode code = ExitCode::data) { return error_text(action, code); }
 
 void expect_refused(const std::string& path, const std::string& column, const std::string& reason) {
   const std::string message = refused([&] { values(path, column); });

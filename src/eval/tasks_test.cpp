@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_error.h"
 #include "eval/prompts.h"
 #include "eval/tasks/custom.h"
 #include "eval/tasks/list.h"
@@ -23,16 +24,7 @@ Row row_of(const char* json) {
   return row;
 }
 
-std::string message_of(const std::function<void()>& action, ExitCode code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+std::string message_of(const auto& action, ExitCode code) { return error_text(action, code); }
 
 void expect_mentions(const std::string& message, std::initializer_list<const char*> parts) {
   for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks " << part;

@@ -181,7 +181,7 @@ TEST(TrainSentencepiece, MessagesNameNoSourceFile) {
   EXPECT_EQ(sentencepiece_message("src/a_b.cc(604) [(x[i]) == (y)] too high (300)"), "too high (300)");
   EXPECT_EQ(sentencepiece_message("src/a.cc(12) [!sentences_.empty()] "),
             "SentencePiece asks for !sentences_.empty()");
-  EXPECT_EQ(sentencepiece_message("/root/x/util.h(7) [s[0"), "SentencePiece asks for s[");
+  EXPECT_EQ(sentencepiece_message("/src/x/util.h(7) [s[0"), "SentencePiece asks for s[");
   EXPECT_EQ(sentencepiece_message("could not parse (a) [b]"), "could not parse (a) [b]");
   EXPECT_EQ(sentencepiece_message(""), "");
 }
