@@ -292,6 +292,12 @@ void ConfigBinding::apply_override(std::string_view assignment) {
     for (const Field& candidate : fields_) {
       if (candidate.path.ends_with("." + path)) matches.push_back(&candidate);
     }
+    // model.hidden_size for model.config_overrides.hidden_size.
+    const std::string outer = path.substr(0, path.rfind('.') + 1), name = "." + path.substr(outer.size());
+    for (const Field& candidate : fields_) {
+      if (!matches.empty() || outer.empty()) break;
+      if (candidate.path.starts_with(outer) && candidate.path.ends_with(name)) matches.push_back(&candidate);
+    }
     if (matches.size() == 1) field = matches[0];
     if (matches.size() > 1) {
       fail(ExitCode::config, "--", path, " is ambiguous: ", matches[0]->path, " or ", matches[1]->path);

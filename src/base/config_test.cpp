@@ -97,6 +97,29 @@ TEST(ConfigBinding, NumbersThatMayBeAutomatic) {
   EXPECT_FALSE(settings.spread.automatic || settings.spread.number.has_value());
 }
 
+TEST(ConfigBinding, OverridesMayLeaveOutASection) {
+  struct Outer {
+    Settings inner;
+    std::int64_t batch_size = 1;
+    void visit(FieldVisitor& visitor) {
+      visitor.field("batch_size", &batch_size, "rows");
+      visitor.section("inner", inner);
+    }
+  };
+  struct Run {
+    Outer model;
+    void visit(FieldVisitor& visitor) { visitor.section("model", model); }
+  } run;
+  ConfigBinding binding(run);
+  binding.apply_override("--model.tied=false");
+  EXPECT_FALSE(run.model.inner.tied);
+  binding.apply_override("model.batch_size=3");  // one that is there goes first
+  EXPECT_EQ(run.model.batch_size, 3);
+  EXPECT_EQ(run.model.inner.batch_size, 8);
+  expect_contains(error_of([&] { binding.apply_override("model.rate=1"); }), "ambiguous");
+  expect_contains(error_of([&] { binding.apply_override("modal.tied=false"); }), "unknown key");
+}
+
 TEST(ConfigBinding, UnknownKeysNameTheNearest) {
   Settings settings;
   ConfigBinding binding(settings);

@@ -72,7 +72,13 @@ Json shape(const BenchOptions& o, const std::vector<std::string>& overrides) {
     std::string key = override.substr(0, override.find('='));
     key = key.substr(key.rfind('.') + 1);
     std::replace(key.begin(), key.end(), '-', '_');
-    binding.apply_override(concat(key, override.substr(override.find('='))));
+    try {
+      binding.apply_override(concat(key, override.substr(override.find('='))));
+    } catch (const Error& error) {  // the binding knows the model's fields alone
+      std::string message = error.what();
+      if (message.starts_with("--")) message.replace(0, 2, "--model.");
+      throw Error(error.code(), message);
+    }
     json[key] = binding.to_json().at(key);
   }
   return json;

@@ -18,6 +18,7 @@ const std::vector<Command>& commands();
 int run_bench(std::span<const std::string> arguments);
 int run_prepare(std::span<const std::string> arguments);
 int run_train(std::span<const std::string> arguments);
+int run_compare(std::span<const std::string> arguments);
 int run_checkpoint(std::span<const std::string> arguments);
 int run_eval(std::span<const std::string> arguments);
 int run_generate(std::span<const std::string> arguments);

@@ -96,6 +96,10 @@ bool Options::parse(std::span<const std::string> arguments) {
       if (first.empty()) first = extra;
     }
     refuse(concat("unknown argument '", first, "'.", did_you_mean(first.substr(0, first.find('=')), impl_->names)));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();
+    const bool twice = what.find("At Most 1") != std::string::npos || what.find("at most 1") != std::string::npos;
+    refuse(twice ? concat(what.substr(0, what.find(':')), " is given more than once.") : what + ".");
   } catch (const CLI::ParseError& error) {
     refuse(std::string(error.what()) + ".");
   }

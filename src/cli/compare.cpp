@@ -1,0 +1,204 @@
+// satformer compare: a grid of training runs, evaluated, measured and reported.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "compare/report.h"
+#include "compare/runner.h"
+#include "io/file.h"
+#include "train/stop.h"
+
+namespace satformer::cli {
+namespace {
+
+struct CompareArguments {
+  std::string spec, output, data_dir, task_data_dir, tokenizer;
+  std::vector<std::string> only, seeds, devices;
+  std::int64_t parallel = 0, threads = 0;
+  bool list = false, show = false, dry_run = false, report_only = false, no_measure = false;
+};
+
+std::vector<std::string> split(const std::vector<std::string>& values) {
+  std::vector<std::string> parts;
+  for (const std::string& value : values) {
+    std::size_t start = 0;
+    for (auto comma = value.find(','); comma != std::string::npos;
+         start = comma + 1, comma = value.find(',', start)) {
+      parts.push_back(value.substr(start, comma - start));
+    }
+    parts.push_back(value.substr(start));
+  }
+  return parts;
+}
+
+void print_presets() {
+  std::printf("%-16s %5s  %s\n", "preset", "runs", "");
+  for (const Preset& preset : compare_presets()) {
+    const CompareSpec spec = read_compare_spec(std::string(preset.name));
+    const std::size_t runs = spec.arms.size() * spec.data.size() * spec.sizes.size() * spec.seeds.size();
+    std::printf("%-16s %5zu  %s\n", spec.name.c_str(), runs, spec.title.c_str());
+  }
+}
+
+// Keeps the arms that --only names, and what they are compared with.
+void keep_only(CompareSpec& spec, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::vector<std::string> all;
+  for (const CompareArm& arm : spec.arms) all.push_back(arm.name);
+  std::set<std::string> kept = {spec.baseline};
+  for (const std::string& name : names) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) {
+      fail(ExitCode::usage, "--only '", name, "' is not an arm of ", spec.name, ".", did_you_mean(name, all));
+    }
+    kept.insert(name);
+    if (const std::string& other = spec.arm(name).against; !other.empty()) kept.insert(other);
+  }
+  std::erase_if(spec.arms, [&](const CompareArm& arm) { return !kept.contains(arm.name); });
+}
+
+std::vector<std::int64_t> seeds_of(const std::vector<std::string>& texts) {
+  std::vector<std::int64_t> seeds;
+  for (const std::string& text : split(texts)) {
+    const bool digits =
+        !text.empty() && text.size() < 16 && text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) fail(ExitCode::usage, "--seeds: '", text, "' is not a whole number from 0");
+    seeds.push_back(std::stoll(text));
+    if (std::count(seeds.begin(), seeds.end(), seeds.back()) > 1) {
+      fail(ExitCode::usage, "--seeds: ", text, " stands twice");
+    }
+  }
+  return seeds;
+}
+
+CompareSpec spec_of(const CompareArguments& a) {
+  CompareSpec spec = read_compare_spec(a.spec);
+  keep_only(spec, split(a.only));
+  if (!a.seeds.empty()) spec.seeds = seeds_of(a.seeds);
+  if (a.parallel < 0 || a.parallel > 1024) fail(ExitCode::usage, "--parallel must be between 0 and 1024");
+  if (a.threads < 0 || a.threads > 1024) fail(ExitCode::usage, "--threads must be between 0 and 1024");
+  if (a.parallel > 0) spec.parallel = a.parallel;
+  if (a.threads > 0) spec.threads = a.threads;
+  if (!a.task_data_dir.empty()) {
+    if (spec.evaluation.tasks.empty()) fail(ExitCode::usage, "--task-data-dir: ", spec.name, " evaluates no tasks");
+    spec.evaluation.data_dir = a.task_data_dir;
+  }
+  if (a.no_measure) spec.measurement.phases.clear();
+  return spec;
+}
+
+void print_plan(const Plan& plan) {
+  std::printf("%s: %zu runs, %lld at once of %lld threads, %s FLOPs\n", plan.spec.name.c_str(), plan.runs.size(),
+              static_cast<long long>(plan.parallel), static_cast<long long>(plan.threads),
+              human_count(plan.flops()).c_str());
+  std::printf("%-28s %-28s %12s %12s %10s %8s %12s\n", "data", "arm", "parameters", "FLOPs/token", "memory", "steps",
+              "tokens");
+  for (const CompareGroup& group : plan.groups) {
+    for (const CompareArm& arm : plan.spec.arms) {
+      const ArmCost& c = plan.cost(group, arm.name);
+      std::printf("%-28s %-28s %12s %12s %10s %8lld %12s\n", group_title(group).c_str(), arm.name.c_str(),
+                  human_count(static_cast<double>(c.parameters)).c_str(), human_count(c.flops_per_token).c_str(),
+                  human_bytes(c.memory_bytes).c_str(), static_cast<long long>(c.steps),
+                  human_count(static_cast<double>(c.steps) * static_cast<double>(c.tokens_per_step)).c_str());
+    }
+  }
+}
+
+std::string command_line(std::span<const std::string> arguments) {
+  std::string line = "satformer compare";
+  for (const std::string& argument : arguments) {
+    const bool plain = !argument.empty() && argument.find_first_of(" \t\n\"'\\$&;|<>()*?[]#~`!") == std::string::npos;
+    if (plain) {
+      line += " " + argument;
+      continue;
+    }
+    line += " '";
+    for (const char c : argument) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += "'";
+  }
+  return line;
+}
+
+}  // namespace
+
+int run_compare(std::span<const std::string> arguments) {
+  CompareArguments a;
+  Options options(
+      "compare",
+      "Trains, evaluates and measures a grid of models (architectures x data x sizes x seeds) and reports "
+      "what the differences are. Stopped or failed, the same command goes on.");
+  options.add("spec", a.spec, "A specification (JSON) or the name of a preset")
+      .add("--output,-o", a.output, "Folder of the runs and the report (default: comparisons/NAME)")
+      .add("--only", a.only, "These arms, A,B, with what they are compared with")
+      .add("--seeds", a.seeds, "These seeds, 1,2,3, instead of the specification's")
+      .add("--data-dir", a.data_dir, "Token shards (data.data_dir of every run)")
+      .add("--task-data-dir", a.task_data_dir, "Files of the tasks")
+      .add("--parallel", a.parallel, "Runs at once (0: one for each core or device)")
+      .add("--threads", a.threads, "CPU threads of a run (0: the cores divided by the runs at once)")
+      .add("--devices", a.devices, "cuda:0,cuda:1: one run on each at once")
+      .flag("--no-measure", a.no_measure, "Without measuring speed and memory")
+      .flag("--report", a.report_only, "Write the report of what is there, and stop")
+      .flag("--dry-run", a.dry_run, "Print runs, parameters, FLOPs and memory, and stop")
+      .flag("--show-spec", a.show, "Print the specification as JSON, and stop")
+      .flag("--list", a.list, "List the presets, and stop");
+  options.allow_overrides().footer(
+      "Configuration fields, as --section.key=value, go over those of the specification in every run.\n");
+  if (!options.parse(arguments)) return 0;
+  if (a.list) {
+    print_presets();
+    return 0;
+  }
+  if (a.spec.empty()) fail(ExitCode::usage, "compare needs a specification or a preset (--list shows those)");
+  const CompareSpec spec = spec_of(a);
+  if (a.show) {
+    std::printf("%s\n", spec.to_json().dump(2).c_str());
+    return 0;
+  }
+  PlanOptions plan_options;
+  plan_options.output = a.output.empty() ? "comparisons/" + spec.name : a.output;
+  plan_options.overrides = options.overrides();
+  if (!a.data_dir.empty()) plan_options.overrides.push_back("data.data_dir=" + Json(a.data_dir).dump());
+  plan_options.devices = split(a.devices);
+  const Plan plan = make_plan(spec, plan_options);
+  if (a.dry_run) {
+    record_plan(plan, true);
+    print_plan(plan);
+    return 0;
+  }
+  record_plan(plan, false);
+
+  RunnerResult result;
+  if (!a.report_only) {
+    const StopSignals signals;
+    ProgressLine progress;
+    RunnerOptions runner;
+    runner.stop = StopSignals::requested;
+    runner.progress = [&](const std::string& text) { progress.update(text); };
+    runner.note = [&](const std::string& text) { progress.print(text); };
+    result = carry_out(plan, runner);
+    if (!result.stopped) measure_arms(plan, runner);
+    if (StopSignals::requested()) {
+      progress.finish(
+          concat("stopped: ", result.done, " of ", plan.runs.size(), " runs are done; the same command goes on"));
+      return static_cast<int>(StopSignals::exit_code());
+    }
+  }
+  const Comparison comparison = summarise(plan);
+  write_report(comparison, command_line(arguments));
+  for (const NamedTable& t : comparison_tables(comparison)) {
+    if (t.name != "reported") std::printf("%s\n", table_text(t.table).c_str());
+  }
+  for (const std::string& sentence : comparison_findings(comparison)) std::printf("%s\n", sentence.c_str());
+  std::printf("\nreport: %s/report.html\n", plan.output.c_str());
+  if (result.failed > 0) {
+    fail(ExitCode::check_failed, result.failed, result.failed == 1 ? " run" : " runs", " of ", plan.runs.size(),
+         " failed; the first: ", result.failures.front());
+  }
+  return 0;
+}
+
+}  // namespace satformer::cli

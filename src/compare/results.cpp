@@ -1,0 +1,144 @@
+#include "compare/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "checkpoint/run_folder.h"
+#include "compare/runner.h"
+#include "io/file.h"
+
+namespace satformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+double number(const Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_number() ? it->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+// The newest results file of a folder; "" if there is none.
+std::string newest_results(const std::string& folder) {
+  std::string newest;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("results_") && name.ends_with(".json") && entry.path().string() > newest) {
+      newest = entry.path().string();
+    }
+  }
+  return newest;
+}
+
+void read_tasks(const std::string& path, std::map<std::string, TaskScore>& tasks) {
+  const Json json = read_json_file(path, ExitCode::data);
+  const fs::path file(path);
+  const std::string stamp = file.stem().string().substr(std::string("results_").size());
+  for (const auto& [task, values] : json.at("results").items()) {
+    for (const auto& [key, value] : values.items()) {
+      const auto comma = key.find(',');
+      if (comma == std::string::npos || !value.is_number()) continue;
+      TaskScore score;
+      score.metric = key.substr(0, comma);
+      score.value = value.get<double>();
+      score.error = number(values, concat(score.metric, "_stderr", key.substr(comma)).c_str());
+      const Json better = json.value("higher_is_better", Json::object()).value(task, Json::object());
+      score.higher_is_better = better.value(score.metric, true);
+      const fs::path samples = file.parent_path() / concat("samples_", task, '_', stamp, ".jsonl");
+      if (fs::exists(samples)) score.samples = samples.string();
+      tasks[task] = score;
+      break;
+    }
+  }
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::map<std::string, Curve> read_curves(const std::string& metrics_path, std::int64_t tokens_per_step) {
+  std::map<std::string, Curve> curves;
+  std::istringstream lines(read_file(metrics_path));
+  std::string line;
+  double seconds = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty() || lines.eof()) continue;  // a line without its end is being written, or was cut by a kill
+    const Json json = parse_json(line, metrics_path, ExitCode::data);
+    const double step = number(json, "progress/step");
+    if (!std::isfinite(step)) fail(ExitCode::data, metrics_path, ": a line without progress/step");
+    if (const double told = number(json, "progress/seconds"); std::isfinite(told)) seconds = told;
+    for (const auto& [key, value] : json.items()) {
+      if (!value.is_number()) continue;
+      Curve& curve = curves[key];
+      curve.steps.push_back(step);
+      curve.tokens.push_back(step * static_cast<double>(tokens_per_step));
+      curve.seconds.push_back(seconds);
+      curve.values.push_back(value.get<double>());
+    }
+  }
+  return curves;
+}
+
+RunResult read_run(const Plan& plan, const PlannedRun& run) {
+  RunResult result;
+  const RunFolder folder(run.train_folder());
+  result.trained = training_is_done(run);
+  result.failure = recorded_failure(run);
+  if (fs::exists(folder.metrics_path())) {
+    result.curves = read_curves(folder.metrics_path(), plan.cost(run.group, run.arm).tokens_per_step);
+    for (const auto& [key, curve] : result.curves) result.last[key] = curve.values.back();
+    if (const auto it = result.curves.find("perf/tokens_per_sec"); it != result.curves.end()) {
+      result.tokens_per_second = median_of(it->second.values);
+    }
+  }
+  if (const std::string path = newest_results(run.folder + "/eval"); !path.empty()) read_tasks(path, result.tasks);
+  return result;
+}
+
+std::optional<std::size_t> first_at(const Curve& curve, double value, bool higher_is_better) {
+  for (std::size_t i = 0; i < curve.values.size(); ++i) {
+    if (higher_is_better ? curve.values[i] >= value : curve.values[i] <= value) return i;
+  }
+  return std::nullopt;
+}
+
+Json speed_json(const SpeedResult& r) {
+  return {{"arm", r.arm},
+          {"against", r.against},
+          {"phase", r.phase},
+          {"tokens_per_second", r.tokens_per_second},
+          {"against_tokens_per_second", r.against_tokens_per_second},
+          {"ratio", r.ratio},
+          {"ratio_low", r.low},
+          {"ratio_high", r.high},
+          {"peak_bytes", r.peak_bytes},
+          {"against_peak_bytes", r.against_peak_bytes},
+          {"clean", r.clean}};
+}
+
+SpeedResult speed_from_json(const Json& json) {
+  SpeedResult r;
+  r.arm = json.at("arm").get<std::string>();
+  r.against = json.at("against").get<std::string>();
+  r.phase = json.at("phase").get<std::string>();
+  r.tokens_per_second = number(json, "tokens_per_second");
+  r.against_tokens_per_second = number(json, "against_tokens_per_second");
+  r.ratio = number(json, "ratio");
+  r.low = number(json, "ratio_low");
+  r.high = number(json, "ratio_high");
+  r.peak_bytes = number(json, "peak_bytes");
+  r.against_peak_bytes = number(json, "against_peak_bytes");
+  r.clean = json.value("clean", true);
+  return r;
+}
+
+}  // namespace satformer

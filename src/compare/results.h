@@ -1,0 +1,52 @@
+// What the runs of a comparison gave, read back from their folders.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/plan.h"
+
+namespace satformer {
+
+// A metric of one run over training; the four have one entry for each time it was measured.
+struct Curve {
+  std::vector<double> steps, tokens, seconds, values;  // seconds of training, without validations
+};
+
+struct TaskScore {
+  double value = 0, error = 0;  // standard error; NaN where there is none
+  std::string metric;
+  bool higher_is_better = true;
+  std::string samples;  // file of single documents; "" if none
+};
+
+struct RunResult {
+  bool trained = false;
+  std::string failure;                     // why it is not; empty: not tried yet, or trained
+  std::map<std::string, Curve> curves;     // by key of metrics.jsonl
+  std::map<std::string, double> last;      // last value of each metric: of the full validation set where trained
+  std::map<std::string, TaskScore> tasks;  // first metric of each task
+  double tokens_per_second = 0;            // median over the run
+};
+
+// Error(data) for lines that are not of a run; a last line without its end is left out.
+std::map<std::string, Curve> read_curves(const std::string& metrics_path, std::int64_t tokens_per_step);
+RunResult read_run(const Plan& plan, const PlannedRun& run);
+
+// Where `curve` first reaches `value`: its index, or nothing.
+std::optional<std::size_t> first_at(const Curve& curve, double value, bool higher_is_better);
+
+// Speed and memory of an arm beside the arm that it is compared with, in the same rounds.
+struct SpeedResult {
+  std::string arm, against, phase;
+  double tokens_per_second = 0, against_tokens_per_second = 0;
+  double ratio = 1, low = 1, high = 1;  // 95 %
+  double peak_bytes = 0, against_peak_bytes = 0;
+  bool clean = true;  // false: others used the machine
+};
+Json speed_json(const SpeedResult& result);
+SpeedResult speed_from_json(const Json& json);
+
+}  // namespace satformer
