@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes configs/ARCHITECTURE/SCALE.json: the same recipe for all six architectures at each scale, so that a comparison
-differs in nothing but the architecture; and configs/ablations/NAME/SCALE.json: one option of an architecture changed.
+differs in nothing but the architecture; configs/ablations/NAME/SCALE.json: one option of an architecture changed; and
+configs/synthetic/TASK/ARCHITECTURE.json: small models on generated tasks.
 `--check` only tells whether the files are up to date."""
 
 import argparse
@@ -98,6 +99,39 @@ ABLATIONS = {
 }
 ABLATION_SCALES = ("tiny", "small")
 
+# Generated tasks (docs/synthetic.md): a model that learns them within a minute or two on one CPU core.
+SYNTHETIC_MODEL = {"hidden_size": 64, "num_hidden_layers": 4, "num_heads": 2, "intermediate_size": 128}
+SYNTHETIC = {
+    "mqar": {"pairs": 8, "batch": 32, "lr": (3e-3, 3e-4), "steps": 3000},
+    "mixed_recall": {"pairs": 8, "batch": 32, "lr": (3e-3, 3e-4), "steps": 3000},
+}  # fmt: skip
+SYNTHETIC_VOCAB, SYNTHETIC_LENGTH = 512, 64
+
+
+def synthetic(architecture, task):
+    result = config(architecture, "tiny")
+    s = SYNTHETIC[task]
+    step_tokens = s["batch"] * SYNTHETIC_LENGTH
+    result["model"]["config_overrides"].update(
+        vocab_size=SYNTHETIC_VOCAB, max_position_embeddings=SYNTHETIC_LENGTH, **SYNTHETIC_MODEL
+    )
+    result["data"] = {
+        "seq_length": SYNTHETIC_LENGTH,
+        "synthetic": {"task": task, "pairs": s["pairs"], "examples": 1000000, "val_examples": 512, "example_seed": 42},
+    }
+    del result["tokenizer"]
+    result["training"].update(
+        batch_size=s["batch"],
+        learning_rate=s["lr"][0],
+        min_lr=s["lr"][1],
+        warmup_tokens=100 * step_tokens / 1e9,
+        max_tokens=s["steps"] * step_tokens / 1e9,
+        target_accuracy=0.9,
+    )
+    result["checkpointing"] = {"checkpoint_dir": f"checkpoints/synthetic/{task}/{architecture}", "checkpoint_interval": 0}
+    result["logging"] = {"log_interval": 50, "eval_interval": 100, "eval_iters": 8}
+    return result
+
 
 def ablation(name, scale):
     architecture, options, *training = ABLATIONS[name]
@@ -176,6 +210,11 @@ def main():
         (CONFIGS / "ablations" / name / f"{scale}.json", ablation(name, scale))
         for name in ABLATIONS
         for scale in ABLATION_SCALES
+    )
+    configs.update(
+        (CONFIGS / "synthetic" / task / f"{architecture}.json", synthetic(architecture, task))
+        for task in SYNTHETIC
+        for architecture in ARCHITECTURES
     )
     wanted = {path: json.dumps(content, indent=2) + "\n" for path, content in configs.items()}
     if check:

@@ -20,7 +20,8 @@ constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* run_config_file = "run_config.json";
 
 // Each number of the state under its key: written once for reading and writing.
-void visit_state(auto& state, auto&& integer, auto&& real, auto&& text) {
+// `later` is like `real` for numbers that checkpoints of earlier versions lack.
+void visit_state(auto& state, auto&& integer, auto&& real, auto&& text, auto&& later) {
   integer("step", state.step);
   integer("windows", state.windows);
   integer("tokens", state.tokens);
@@ -32,6 +33,9 @@ void visit_state(auto& state, auto&& integer, auto&& real, auto&& text) {
   integer("total_steps", state.total_steps);
   real("loss_sum", state.loss_sum);
   text("train_data_sha256", state.train_data_sha256);
+  text("train_data_generator", state.train_data_generator);
+  later("seconds", state.seconds);
+  later("reached_accuracy", state.reached_accuracy);
 }
 
 void write_optimizer(const std::string& path, const std::vector<NamedTensor>& tensors) {
@@ -87,7 +91,7 @@ std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& part
     Json json = Json::object();
     json["format"] = format_version;
     const auto put = [&](const char* key, const auto& value) { json[key] = value; };
-    visit_state(parts.state, put, put, put);
+    visit_state(parts.state, put, put, put, put);
     std::vector<std::string> names;
     for (const auto& file : fs::directory_iterator(directory)) names.push_back(file.path().filename().string());
     std::sort(names.begin(), names.end());
@@ -116,6 +120,9 @@ TrainingState read_training_state(const std::string& path) {
       [&](const char* key, double& value) { value = number(key, true).get<double>(); },
       [&](const char* key, std::string& value) {
         if (const auto it = json.find(key); it != json.end() && it->is_string()) value = it->get<std::string>();
+      },
+      [&](const char* key, double& value) {
+        if (json.contains(key)) value = number(key, true).get<double>();
       });
   return state;
 }

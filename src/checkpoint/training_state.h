@@ -26,6 +26,9 @@ struct TrainingState {
   // Since the last line of metrics.jsonl.
   double loss_sum = 0;
   std::int64_t loss_steps = 0;
+  std::string train_data_generator;                // settings of generated training data, JSON; empty: shards
+  double seconds = 0;                              // spent in training steps
+  double reached_accuracy = 0;                     // of the validation that ended the run early; 0: none did
   std::int64_t warmup_steps = 0, total_steps = 0;  // of the schedule, for the record
 };
 

@@ -13,6 +13,7 @@ namespace satformer::cli {
 
 int run_eval(std::span<const std::string> arguments) {
   if (asks_for_tasks(arguments)) return run_eval_tasks(arguments);
+  std::string targets;
   ModelOptions model_options;
   WindowOptions window_options;
   Options options("eval",
@@ -20,9 +21,13 @@ int run_eval(std::span<const std::string> arguments) {
                   "targets, the same for any batch size.");
   model_options.add_to(options, false);
   window_options.add_to(options, true);
+  options.add("--targets", targets, "all or marked (default: marked where the shards have marks)");
   options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
   if (!options.parse(arguments)) return 0;
 
+  if (!targets.empty() && targets != "all" && targets != "marked") {
+    fail(ExitCode::usage, "--targets '", targets, "' is not one of: all, marked");
+  }
   const std::unique_ptr<AtomicFile> output_file = window_options.check_and_open_output();
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
@@ -31,7 +36,12 @@ int run_eval(std::span<const std::string> arguments) {
   const std::int64_t seq_length = windows.seq_length();
 
   ProgressLine progress;
-  const WindowLoss result = window_loss(model, windows, window_options.loss_options(loaded, "eval", true, progress));
+  WindowLossOptions loss_options = window_options.loss_options(loaded, "eval", true, progress);
+  if (targets == "marked" && !windows.has_marks()) {
+    fail(ExitCode::data, "--targets marked: the shards in '", data_dir, "' have no marks of the targets that count");
+  }
+  loss_options.marked = windows.has_marks() && targets != "all";
+  const WindowLoss result = window_loss(model, windows, loss_options);
   if (!std::isfinite(result.loss_sum))
     fail(ExitCode::non_finite, "the model's loss on '", data_dir, "' is not finite");
   progress.finish(concat("eval: ", result.windows, " windows done"));
@@ -43,6 +53,15 @@ int run_eval(std::span<const std::string> arguments) {
               static_cast<long long>(seq_length), static_cast<long long>(result.targets));
   std::printf("loss        %.6f nats per token\n", loss);
   std::printf("perplexity  %.4f\n", std::exp(loss));
+  const Accuracy accuracy = result.accuracy.all();
+  const auto print_accuracy = [](const std::string& name, const Accuracy& a) {
+    std::printf("%-11s %.4f of %lld targets\n", name.c_str(), a.value(), static_cast<long long>(a.targets));
+  };
+  if (windows.has_marks()) print_accuracy("accuracy", accuracy);
+  for (std::size_t kind = 0; kind < num_token_kinds; ++kind) {
+    const Accuracy& of_kind = result.accuracy.kinds[kind];
+    if (of_kind.targets > 0) print_accuracy(concat("  ", token_kind_names[kind]), of_kind);
+  }
   if (output_file) {
     Json json;
     json["model"] = loaded.directory;
@@ -54,6 +73,11 @@ int run_eval(std::span<const std::string> arguments) {
     json["targets"] = result.targets;
     json["loss"] = loss;
     json["perplexity"] = std::exp(loss);
+    if (windows.has_marks()) json["accuracy"] = accuracy.value();
+    for (std::size_t kind = 0; kind < num_token_kinds; ++kind) {
+      const Accuracy& of_kind = result.accuracy.kinds[kind];
+      if (of_kind.targets > 0) json[concat("accuracy/", token_kind_names[kind])] = of_kind.value();
+    }
     output_file->write(json.dump(2) + "\n");
     output_file->commit();
   }

@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/synthetic_tasks.h"
 #include "cli/text_options.h"
+#include "data/synthetic/task.h"
 #include "eval/compare.h"
 #include "eval/results.h"
 #include "eval/tasks/list.h"
@@ -35,6 +37,9 @@ void list_tasks() {
     std::printf("%-26s %-10s %-22s %s\n", task.name.c_str(), version.c_str(), output_type(task.kind).c_str(),
                 task.summary.c_str());
   }
+  for (const SyntheticTask& task : synthetic_tasks()) {
+    std::printf("%-26s %-10s %-22s %s\n", task.name.c_str(), "1", "generated", task.summary.c_str());
+  }
   std::printf("\nGroups:\n");
   for (const TaskGroup& group : task_groups()) {
     std::string members;
@@ -46,6 +51,7 @@ void list_tasks() {
 struct Arguments {
   TextOptions text_options;
   std::vector<std::string> tasks, texts, compare;
+  std::vector<std::string> generated;  // those of the tasks that are
   std::string data_dir, output, column = "text";
   std::int64_t num_fewshot = 0, limit = 0, seed = 1234, stride = 0, max_gen_toks = 0, bootstrap = 100000;
   bool log_samples = false, list = false, each = false;
@@ -78,22 +84,25 @@ Json fingerprint(const LoadedText& model) {
 
 Json config_json(const Arguments& a, const LoadedText& model) {
   const ModelOptions& m = a.text_options.model;
-  return {{"model", "satformer"},
-          {"model_args", "pretrained=" + m.model},
-          {"architecture", model.loaded.model->architecture()},
-          {"model_num_parameters", model.loaded.model->parameters().count()},
-          {"model_dtype", m.dtype},
-          {"tokenizer", model.tokenizer->name()},
-          {"tokenizer_sha256", model.tokenizer->sha256()},
-          {"add_bos_token", model.text->add_bos},
-          {"prefix_token_id", model.text->prefix_token},
-          {"batch_size", a.text_options.batch_size},
-          {"device", m.device},
-          {"limit", a.limit > 0 ? Json(a.limit) : Json(nullptr)},
-          {"bootstrap_iters", a.bootstrap},
-          {"stride", a.stride},
-          {"gen_kwargs", a.max_gen_toks > 0 ? Json{{"max_gen_toks", a.max_gen_toks}} : Json(nullptr)},
-          {"fewshot_seed", a.seed}};
+  Json config = {{"model", "satformer"},
+                 {"model_args", "pretrained=" + m.model},
+                 {"architecture", model.loaded.model->architecture()},
+                 {"model_num_parameters", model.loaded.model->parameters().count()},
+                 {"model_dtype", m.dtype},
+                 {"tokenizer", model.tokenizer ? Json(model.tokenizer->name()) : Json(nullptr)},
+                 {"tokenizer_sha256", model.tokenizer ? Json(model.tokenizer->sha256()) : Json(nullptr)},
+                 {"batch_size", a.text_options.batch_size},
+                 {"device", m.device},
+                 {"limit", a.limit > 0 ? Json(a.limit) : Json(nullptr)},
+                 {"bootstrap_iters", a.bootstrap},
+                 {"stride", a.stride},
+                 {"gen_kwargs", a.max_gen_toks > 0 ? Json{{"max_gen_toks", a.max_gen_toks}} : Json(nullptr)},
+                 {"fewshot_seed", a.seed}};
+  if (model.text) {
+    config["add_bos_token"] = model.text->add_bos;
+    config["prefix_token_id"] = model.text->prefix_token;
+  }
+  return config;
 }
 
 }  // namespace
@@ -122,6 +131,7 @@ int run_eval_tasks(std::span<const std::string> arguments) {
       .add("--bootstrap-iters", a.bootstrap, "Resamples for perplexity's standard error (0: no standard errors)")
       .add("--output,-o,--output-path", a.output, "Folder (or NAME.json) of the results; a stopped run goes on there")
       .flag("--log-samples,-s", a.log_samples, "Write what was asked and answered for each document")
+      .allow_overrides("synthetic")
       .add("--compare", a.compare, "Two samples or results files: paired differences with intervals")
       .flag("--list-tasks", a.list, "List the tasks");
   const bool help = names(arguments, {"--help", "-h"});
@@ -137,6 +147,10 @@ int run_eval_tasks(std::span<const std::string> arguments) {
     return 0;
   }
   check(a);
+  a.generated = take_synthetic_tasks(a.tasks);
+  if (!options.overrides().empty() && a.generated.empty()) {
+    fail(ExitCode::usage, "--", options.overrides()[0], " is for generated tasks, none of which is named");
+  }
 
   TaskSelection selection;
   if (!a.tasks.empty()) selection = select_tasks(a.tasks);
@@ -149,15 +163,24 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   if (a.texts.empty() && (a.each || a.column != "text")) {
     fail(ExitCode::usage, a.each ? "--each" : "--column", " is for --text, which is not given");
   }
-  const LoadedText model = load_text_model(a.text_options);
-  if (a.stride > model.text->max_length) {
+  const bool with_text = !selection.tasks.empty();
+  if (!with_text && (a.num_fewshot > 0 || a.max_gen_toks > 0 || !a.data_dir.empty())) {
+    fail(ExitCode::usage,
+         a.num_fewshot > 0    ? "--num-fewshot"
+         : a.max_gen_toks > 0 ? "--max-gen-toks"
+                              : "--data-dir",
+         " has no effect on generated tasks, and no other one is named");
+  }
+  const LoadedText model = with_text ? load_text_model(a.text_options) : load_plain_model(a.text_options);
+  const std::vector<SyntheticOptions> synthetic = synthetic_options(a.generated, model.loaded, options.overrides());
+  if (with_text && a.stride > model.text->max_length) {
     fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);
   }
   RunInfo info;
   info.model_name = a.text_options.model.model;
   info.config = config_json(a, model);
-  info.max_length = model.text->max_length;
-  info.eot_token = model.tokenizer->eos_id();
+  info.max_length = with_text ? model.text->max_length : model.loaded.model->config().max_position_embeddings;
+  info.eot_token = model.tokenizer ? model.tokenizer->eos_id() : model.loaded.model->config().eos_token_id;
   const auto seconds = [] {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   };
@@ -175,16 +198,23 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   eval.bootstrap_iters = a.bootstrap;
   eval.progress = [&](const std::string& text) { progress.update("eval: " + text); };
   eval.warn = [&](const std::string& text) { progress.print("eval: " + text); };
-  if (!a.output.empty()) {
+  if (!a.output.empty() && with_text) {
     eval.log_folder = results_folder(a.output, info.model_name);
     make_directories(eval.log_folder);
     eval.log_settings = fingerprint(model);
     eval.log_settings["dtype"] = a.text_options.model.dtype;
     eval.log_settings["fewshot_seed"] = a.seed;
   }
-  const std::vector<TaskResult> results = evaluate(*model.text, selection.tasks, eval);
+  std::vector<TaskResult> results;
+  if (with_text) results = evaluate(*model.text, selection.tasks, eval);
+  SyntheticEval generated{
+      .model = *model.loaded.model, .tokenizer = model.tokenizer.get(), .progress = eval.progress};
+  generated.limit = a.limit;
+  generated.batch_size = a.text_options.batch_size;
+  generated.document_end = trained_document_end(model.loaded);
+  for (const SyntheticOptions& task : synthetic) results.push_back(evaluate_synthetic(task, generated));
   info.seconds = seconds() - info.start_time;
-  progress.finish(concat("eval: ", selection.tasks.size(), " tasks done in ", human_duration(info.seconds)));
+  progress.finish(concat("eval: ", results.size(), " tasks done in ", human_duration(info.seconds)));
 
   const Json json = results_json(results, selection.groups, info);
   std::printf("%s", results_table(json).c_str());

@@ -9,7 +9,7 @@ namespace satformer::cli {
 
 struct Options::Impl {
   CLI::App app;
-  bool overrides_allowed = false;
+  std::string overrides_section;
   std::vector<std::string> overrides;
   std::vector<std::string> names;
 
@@ -53,8 +53,8 @@ Options& Options::flag(const std::string& names, bool& value, const std::string&
   impl_->decorate(impl_->app.add_flag(names, value, help), false);
   return *this;
 }
-Options& Options::allow_overrides() {
-  impl_->overrides_allowed = true;
+Options& Options::allow_overrides(const std::string& section) {
+  impl_->overrides_section = section;
   impl_->app.allow_extras();
   return *this;
 }
@@ -107,6 +107,10 @@ bool Options::parse(std::span<const std::string> arguments) {
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::string& argument = rest[i];
     const std::string key = argument.substr(0, argument.find('='));
+    const std::string& section = impl_->overrides_section;
+    if (!section.empty() && (!argument.starts_with("--" + section + ".") || key == argument)) {
+      refuse(concat("unknown argument '", key, "'.", did_you_mean(key, impl_->names)));
+    }
     const bool short_name = argument.find('=') != std::string::npos;  // --batch_size=2: the config knows the section
     if (argument.rfind("--", 0) != 0 || (key.find('.') == std::string::npos && !short_name)) {
       const bool value_follows = i + 1 < rest.size() && rest[i + 1].rfind("--", 0) != 0;

@@ -26,7 +26,8 @@ class Options {
                bool required = false);
   Options& flag(const std::string& names, bool& value, const std::string& help);
   // Unknown "--section.key=value" and "--section.key value" arguments are kept for overrides() instead of refused.
-  Options& allow_overrides();
+  // With a section, those of that section alone, and only with '='.
+  Options& allow_overrides(const std::string& section = {});
   // Text after the list of options in --help.
   Options& footer(const std::string& text);
 

@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/prepare_synthetic.h"
 #include "data/prepare.h"
 
 namespace satformer::cli {
@@ -67,10 +68,11 @@ void print_summary(const PrepareOptions& options, const PrepareResult& result) {
 }  // namespace
 
 int run_prepare(std::span<const std::string> arguments) {
+  if (asks_for_synthetic(arguments)) return run_prepare_synthetic(arguments);
   PrepareOptions prepare_options;
   std::int64_t seed = static_cast<std::int64_t>(prepare_options.seed);
   std::string device = "cpu";
-  Options options("prepare", "Turn text into token shards.");
+  Options options("prepare", "Turn text into token shards. Generated tasks: 'satformer prepare --synthetic --help'.");
   options.add("inputs", prepare_options.inputs, "text files, folders and globs", true)
       .add("--output,-o", prepare_options.output_dir, "folder for the shards", true)
       .add("--tokenizer", prepare_options.tokenizer, "'byte', a SentencePiece model, or a folder with a tokenizer")

@@ -50,6 +50,7 @@ TokenWindows WindowOptions::open(const LoadedModel& loaded) const {
   const auto shards = std::make_shared<TokenShards>(data_dir, prefix);
   check_same_tokenizer(loaded, *shards, data_dir);
   shards->check_ids(config.vocab_size);
+  shards->check_marks(token_kind_names);
   return {shards, length};
 }
 

@@ -40,11 +40,21 @@ std::string OutputFolder::file(std::string_view name) const { return (fs::path(p
 
 void OutputFolder::publish(std::initializer_list<ShardWriter*> writers, const Tokenizer& tokenizer,
                            const std::string& manifest) const {
+  publish(
+      [&] {
+        for (ShardWriter* writer : writers) writer->publish();
+        tokenizer.save(path_);
+      },
+      manifest);
+}
+
+void OutputFolder::publish(const std::function<void()>& write, const std::string& manifest) const {
   write_file_atomic(file(unfinished_marker), "");
   remove(file("manifest.json"));
-  for (const std::string& shard : shards(".bin")) remove(shard);
-  for (ShardWriter* writer : writers) writer->publish();
-  tokenizer.save(path_);
+  for (const std::string_view ending : {std::string_view(".bin"), marks_ending}) {
+    for (const std::string& shard : shards(ending)) remove(shard);
+  }
+  write();
   write_file_atomic(file("manifest.json"), manifest);
   remove(file(unfinished_marker));
   sync_directory(path_);
@@ -60,7 +70,9 @@ void OutputFolder::claim(bool overwrite) const {
   if (taken && !unfinished && !overwrite) {
     fail(ExitCode::data, path_, ": token shards are there already; --overwrite replaces them");
   }
-  for (const std::string& left_over : shards(".bin.tmp")) remove(left_over);
+  for (const std::string_view ending : {std::string_view(".bin"), marks_ending}) {
+    for (const std::string& left_over : shards(concat(ending, ".tmp"))) remove(left_over);
+  }
 }
 
 std::vector<std::string> OutputFolder::shards(std::string_view ending) const {

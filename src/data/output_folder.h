@@ -1,6 +1,7 @@
 // The folder that shards are written to, held by one process at a time.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ class OutputFolder {
   // Replaces what is there by finished shards, the tokenizer and the manifest.
   void publish(std::initializer_list<ShardWriter*> writers, const Tokenizer& tokenizer,
                const std::string& manifest) const;
+  // The same with files of another kind: `write` gives them their names.
+  void publish(const std::function<void()>& write, const std::string& manifest) const;
 
  private:
   void claim(bool overwrite) const;

@@ -82,7 +82,7 @@ ParquetColumn::ParquetColumn(std::string path, const std::string& column, const 
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   std::string name = helper, file = path_, key = column;
-  char* arguments[] = {name.data(), file.data(), key.data(), nullptr};
+  char* arguments[] = {name.data(), file.data(), column == whole_rows ? nullptr : key.data(), nullptr};
   const int status = ::posix_spawn(&process_, helper.c_str(), &actions, &attributes, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);

@@ -1,4 +1,4 @@
-// The values of one text column of a Parquet file, in order.
+// The values of one text column of a Parquet file, or its rows, in order.
 //
 // Arrow's libraries share symbols with libtorch and with what satformer links, so that they never enter this process:
 // the program satformer-parquet, beside this one or in PATH, reads the file and hands the values over through a pipe.
@@ -13,10 +13,13 @@
 
 namespace satformer {
 
-// What satformer-parquet FILE COLUMN writes to its standard output: the number of rows (8 bytes), then a length (4
+// What satformer-parquet FILE [COLUMN] writes to its standard output: the number of rows (8 bytes), then a length (4
 // bytes) and so many bytes for each, then values_end. Three lengths stand for something else.
 inline constexpr std::uint32_t values_end = 0xFFFFFFFF, value_is_null = 0xFFFFFFFE, value_too_long = 0xFFFFFFFD;
 inline constexpr std::uint32_t max_value_bytes = std::uint32_t{256} << 20;
+
+// In place of a column's name: each value is a whole row, as one JSON object.
+inline constexpr const char* whole_rows = "";
 
 // The helper's path; empty where there is none.
 std::string find_parquet_helper();

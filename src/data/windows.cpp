@@ -11,6 +11,10 @@ namespace satformer {
 TokenWindows::TokenWindows(std::shared_ptr<const TokenShards> shards, std::int64_t seq_length)
     : shards_(std::move(shards)), seq_length_(seq_length) {
   if (seq_length < 1) fail(ExitCode::config, "seq_length = ", seq_length, " must be at least 1");
+  if (const std::int64_t own = shards_->example_tokens(); own > 0 && own != seq_length) {
+    fail(ExitCode::config, shards_->shard_path(0), ": the shards hold examples of ", own,
+         " tokens, one a window; seq_length is ", seq_length);
+  }
   std::int64_t longest = 0;
   for (std::size_t shard = 0; shard < shards_->num_shards(); ++shard) {
     const std::int64_t tokens = shards_->shard_tokens(shard);
@@ -32,12 +36,13 @@ TokenWindows::Place TokenWindows::place(std::int64_t window) const {
   return {shard, (window - first_[shard]) * seq_length_};
 }
 
-void TokenWindows::read(std::int64_t window, std::span<std::int64_t> out) const {
-  if (static_cast<std::int64_t>(out.size()) != seq_length_ + 1) {
-    fail(ExitCode::internal, "a window has ", seq_length_ + 1, " tokens, not ", out.size());
+void TokenWindows::read(std::int64_t window, std::span<std::int64_t> ids, std::span<TokenMark> marks) const {
+  if (static_cast<std::int64_t>(ids.size()) != seq_length_ + 1 || (!marks.empty() && marks.size() != ids.size())) {
+    fail(ExitCode::internal, "a window has ", seq_length_ + 1, " tokens, not ", ids.size());
   }
   const Place at = place(window);
-  shards_->read(at.shard, at.offset, out);
+  shards_->read(at.shard, at.offset, ids);
+  if (!marks.empty()) shards_->read_marks(at.shard, at.offset, std::as_writable_bytes(marks));
 }
 
 DataOrder::DataOrder(std::int64_t num_windows, std::uint64_t seed) : num_windows_(num_windows), seed_(seed) {

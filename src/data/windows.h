@@ -7,25 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "data/window_source.h"
 #include "io/shards.h"
 
 namespace satformer {
 
 // Non-overlapping windows of seq_length + 1 ids that share their border id: window i of a shard starts at
 // i*seq_length, so that every window has seq_length inputs and seq_length targets. Windows never cross shards.
-class TokenWindows {
+class TokenWindows : public WindowSource {
  public:
-  // Fewer tokens than one window is Error(data) with both numbers.
+  // Errors: data (fewer tokens than one window, with both numbers), config (the shards hold examples of another
+  // length, one a window).
   TokenWindows(std::shared_ptr<const TokenShards> shards, std::int64_t seq_length);
-  std::int64_t size() const { return total_; }
-  std::int64_t seq_length() const { return seq_length_; }
-  void read(std::int64_t window, std::span<std::int64_t> out) const;  // out.size() == seq_length + 1
-  // Where a window starts, for the window log.
-  struct Place {
-    std::size_t shard;
-    std::int64_t offset;
-  };
-  Place place(std::int64_t window) const;
+  std::int64_t size() const override { return total_; }
+  std::int64_t seq_length() const override { return seq_length_; }
+  bool has_marks() const override { return shards_->has_marks(); }
+  using WindowSource::read;
+  void read(std::int64_t window, std::span<std::int64_t> ids, std::span<TokenMark> marks) const override;
+  Place place(std::int64_t window) const override;
   std::size_t num_shards() const { return first_.size() - 1; }
   std::int64_t first_window(std::size_t shard) const { return first_[shard]; }
   std::int64_t shard_windows(std::size_t shard) const { return first_[shard + 1] - first_[shard]; }

@@ -49,6 +49,7 @@ struct TaskResult {
   std::vector<Sample> samples;  // graded, by id
   std::vector<BadDocument> bad;
   std::vector<std::optional<Aggregate>> metrics;  // as Task::metrics; nothing where no document has the metric
+  Json settings;                                  // of generated tasks: what makes their examples; null otherwise
   std::string log_path;                           // to be removed once the result is kept; "" if none
 };
 

@@ -62,6 +62,7 @@ Json task_config(const TaskResult& result) {
   if (task.kind == RequestKind::generate) config["generation_kwargs"] = task.generation.logged;
   config["repeats"] = 1;
   config["metadata"] = {{"version", task.version}};
+  if (!result.settings.is_null()) config["metadata"]["synthetic"] = result.settings;
   return config;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/parquet_column.h"
 #include "data/text_source.h"
 
 namespace satformer {
@@ -67,7 +68,24 @@ void read_json(const std::string& path, const std::function<void(Row)>& add) {
   }
 }
 
-constexpr std::array formats = {RowFormat{".jsonl", read_json_lines}, RowFormat{".json", read_json}};
+void read_parquet(const std::string& path, const std::function<void(Row)>& add) {
+  ParquetColumn rows(path, whole_rows);
+  std::size_t number = 0;
+  for (ParquetColumn::Value value; rows.next(value);) {
+    const std::string origin = concat(path, "[", number++, "]");
+    if (!value.too_long) {
+      add(make_row(value.text, origin));
+      continue;
+    }
+    Row row;
+    row.origin = origin;
+    row.error = concat(origin, ": the row is longer than ", max_value_bytes, " bytes");
+    add(std::move(row));
+  }
+}
+
+constexpr std::array formats = {RowFormat{".jsonl", read_json_lines}, RowFormat{".json", read_json},
+                                RowFormat{".parquet", read_parquet}};
 
 std::string_view without_gzip(std::string_view name) {
   return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;

@@ -69,8 +69,11 @@ struct Manifest {
   struct File {
     std::int64_t tokens = 0;
     std::string sha256;
+    std::string marks, marks_sha256;  // empty: none
   };
   std::map<std::string, File> files;  // by name
+  std::vector<std::string> kinds;
+  std::int64_t example_tokens = 0;
 };
 
 Manifest read_manifest(const std::string& path) {
@@ -87,9 +90,15 @@ Manifest read_manifest(const std::string& path) {
     manifest.bytes_per_id = json.at("bytes_per_id").get<std::int64_t>();
     manifest.tokenizer_sha256 = json.at("tokenizer").at("sha256").get<std::string>();
     for (const Json& file : json.at("files")) {
-      manifest.files[file.at("name").get<std::string>()] = {file.at("tokens").get<std::int64_t>(),
-                                                            file.value("sha256", std::string())};
+      Manifest::File& entry = manifest.files[file.at("name").get<std::string>()];
+      entry.tokens = file.at("tokens").get<std::int64_t>();
+      entry.sha256 = file.value("sha256", std::string());
+      if (!file.contains("marks")) continue;
+      entry.marks = file["marks"].at("name").get<std::string>();
+      entry.marks_sha256 = file["marks"].value("sha256", std::string());
     }
+    if (json.contains("kinds")) manifest.kinds = json["kinds"].get<std::vector<std::string>>();
+    manifest.example_tokens = json.value("example_tokens", std::int64_t{0});
   } catch (const Json::exception& error) {
     fail(ExitCode::data, path, ": not a manifest of token shards: ", error.what());
   }
@@ -140,7 +149,62 @@ TokenShards::TokenShards(const std::string& directory, const std::string& prefix
     }
     total_ += tokens;
     files_.push_back(std::move(file));
+    const Manifest::File entry = manifest ? manifest->files.at(name) : Manifest::File();
+    open_marks((folder / name).replace_extension(marks_ending).string(), entry.marks, entry.marks_sha256);
   }
+  if (!marks_.empty() && marks_.size() != files_.size()) {
+    fail(ExitCode::data, directory, ": ", marks_.size(), " of ", files_.size(), " shards of ", prefix,
+         " have marks beside them: all or none must");
+  }
+  if (manifest) {
+    kinds_ = manifest->kinds;
+    example_tokens_ = manifest->example_tokens;
+  }
+}
+
+// The marks of the shard opened last. `expected`: the name that the manifest gives them; empty: none.
+void TokenShards::open_marks(const std::string& path, const std::string& expected, const std::string& sha256) {
+  const bool there = fs::exists(path);
+  if (expected.empty()) {
+    if (there) fail(ExitCode::data, path, ": no manifest names these marks");
+    return;
+  }
+  if (fs::path(path).filename() != expected) {
+    fail(ExitCode::data, path, ": the manifest names the marks of this shard '", expected, "'");
+  }
+  if (!there) fail(ExitCode::data, path, ": the marks are in the manifest and not in the folder");
+  MappedFile file(path);
+  const std::int64_t tokens = shard_tokens(files_.size() - 1);
+  if (static_cast<std::int64_t>(file.bytes().size()) != tokens) {
+    fail(ExitCode::data, path, ": ", file.bytes().size(), " marks for ", tokens, " tokens");
+  }
+  marks_.push_back(std::move(file));
+  marks_sha256_.push_back(sha256);
+}
+
+void TokenShards::check_marks(std::span<const std::string_view> kinds) const {
+  if (marks_.empty()) return;
+  if (kinds_.size() > kinds.size() || !std::equal(kinds_.begin(), kinds_.end(), kinds.begin())) {
+    fail(ExitCode::data, fs::path(marks_[0].path()).parent_path().string(),
+         ": the manifest's kinds of tokens are not those that this program knows");
+  }
+  for (const MappedFile& file : marks_) {
+    const auto bytes = file.bytes();
+    const auto bad = std::find_if(bytes.begin(), bytes.end(), [&](std::byte mark) {
+      return std::to_integer<std::size_t>(mark & std::byte{0x7F}) >= kinds_.size();
+    });
+    if (bad == bytes.end()) continue;
+    fail(ExitCode::data, file.path(), ": the mark at token offset ", bad - bytes.begin(), " is of kind ",
+         std::to_integer<int>(*bad & std::byte{0x7F}), "; the manifest names ", kinds_.size(), " kinds");
+  }
+}
+
+void TokenShards::read_marks(std::size_t shard, std::int64_t offset, std::span<std::byte> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  if (shard >= marks_.size() || offset < 0 || offset > shard_tokens(shard) - count) {
+    fail(ExitCode::internal, "marks ", offset, " to ", offset + count, " of shard ", shard, " were asked for");
+  }
+  std::memcpy(out.data(), marks_[shard].bytes().data() + offset, out.size());
 }
 
 std::int64_t TokenShards::shard_tokens(std::size_t shard) const {
@@ -148,29 +212,40 @@ std::int64_t TokenShards::shard_tokens(std::size_t shard) const {
 }
 
 std::string TokenShards::verify_contents() const {
-  std::vector<std::string> found(files_.size());
+  std::vector<const MappedFile*> all_files;
+  std::vector<std::string> expected;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    all_files.push_back(&files_[i]);
+    expected.push_back(manifest_sha256_.empty() ? "" : manifest_sha256_[i]);
+  }
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    all_files.push_back(&marks_[i]);
+    expected.push_back(marks_sha256_[i]);
+  }
+  std::vector<std::string> found(all_files.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < files_.size(); i = next++) {
+    for (std::size_t i = next++; i < all_files.size(); i = next++) {
       Sha256 hash;
-      hash.update(files_[i].bytes());
+      hash.update(all_files[i]->bytes());
       found[i] = hash.hex();
     }
   };
   {
     const std::size_t workers =
-        std::min<std::size_t>(files_.size(), std::max(1u, std::thread::hardware_concurrency()));
+        std::min<std::size_t>(all_files.size(), std::max(1u, std::thread::hardware_concurrency()));
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
     work();
   }
   Sha256 all;
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (!manifest_sha256_.empty() && !manifest_sha256_[i].empty() && manifest_sha256_[i] != found[i]) {
-      fail(ExitCode::data, files_[i].path(), ": the token shard was changed or damaged: its SHA-256 is ", found[i],
-           ", the manifest beside it says ", manifest_sha256_[i]);
+  for (std::size_t i = 0; i < all_files.size(); ++i) {
+    const std::string& path = all_files[i]->path();
+    if (!expected[i].empty() && expected[i] != found[i]) {
+      fail(ExitCode::data, path, i < files_.size() ? ": the token shard" : ": the file of marks",
+           " was changed or damaged: its SHA-256 is ", found[i], ", the manifest beside it says ", expected[i]);
     }
-    all.update(concat(fs::path(files_[i].path()).filename().string(), ' ', found[i], '\n'));
+    all.update(concat(fs::path(path).filename().string(), ' ', found[i], '\n'));
   }
   return all.hex();
 }

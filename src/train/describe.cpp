@@ -29,7 +29,17 @@ std::string grouped(std::int64_t value) {  // 1,234,567
   return text;
 }
 
+std::string describe_examples(const RunConfig& config) {
+  const SyntheticOptions& options = config.data.synthetic;
+  const double tokens = static_cast<double>(options.examples) * static_cast<double>(config.data.seq_length);
+  char epochs[32];
+  std::snprintf(epochs, sizeof epochs, "%.2f", config.training.max_tokens * 1e9 / tokens);
+  return row("generated data", concat(*options.task, ", ", grouped(options.examples), " examples (", epochs,
+                                      " epochs), ", grouped(options.val_examples), " for validation"));
+}
+
 std::string describe_data(const RunConfig& config) {
+  if (config.data.synthetic.task) return describe_examples(config);
   std::string text;
   for (const std::string& prefix : {config.data.train_prefix, config.data.val_prefix}) {
     std::string found;

@@ -10,22 +10,26 @@
 
 namespace satformer {
 
-Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers, bool inner_targets) {
+Batch read_batch(const WindowSource& windows, std::span<const std::int64_t> numbers, const BatchTargets& which) {
   const std::int64_t T = windows.seq_length(), B = static_cast<std::int64_t>(numbers.size());
   Batch batch{at::empty({B, T}, at::kLong), at::empty({B, T}, at::kLong)};
   std::vector<std::int64_t> window(static_cast<std::size_t>(T) + 1);
+  std::vector<TokenMark> marks(which.marked ? window.size() : 0);
   auto* ids = batch.ids_BT.data_ptr<std::int64_t>();
   auto* targets = batch.targets_BT.data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < B; ++row) {
-    windows.read(numbers[static_cast<std::size_t>(row)], window);
+    windows.read(numbers[static_cast<std::size_t>(row)], window, marks);
     std::copy(window.begin(), window.end() - 1, ids + row * T);
-    if (inner_targets) window.back() = ignore_index;
+    for (std::size_t t = 0; t < marks.size(); ++t) {
+      if (!marks[t].counted()) window[t] = ignore_index;
+    }
+    if (which.inner) window.back() = ignore_index;
     std::copy(window.begin() + 1, window.end(), targets + row * T);
   }
   return batch;
 }
 
-BatchLoader::BatchLoader(std::shared_ptr<const TokenWindows> windows, const LoaderOptions& options)
+BatchLoader::BatchLoader(std::shared_ptr<const WindowSource> windows, const LoaderOptions& options)
     : windows_(std::move(windows)), options_(options), position_(options.position) {
   if (!options_.window_log.empty()) log_ = std::make_unique<AppendFile>(options_.window_log);
   reader_ = std::thread([this] { read_ahead(); });
@@ -45,7 +49,7 @@ void BatchLoader::read_ahead() {
     for (std::int64_t first = options_.position;; first += options_.batch_size) {
       std::vector<std::int64_t> numbers;
       for (std::int64_t i = 0; i < options_.batch_size; ++i) numbers.push_back(options_.order->window(first + i));
-      Batch batch = read_batch(*windows_, numbers, options_.inner_targets);
+      Batch batch = read_batch(*windows_, numbers, options_.targets);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || ready_.size() < options_.prefetch; });
       if (stop_) return;
@@ -77,7 +81,7 @@ Batch BatchLoader::next() {
 void BatchLoader::log_windows(std::int64_t first) {
   std::string lines;
   for (std::int64_t n = first; n < first + options_.batch_size; ++n) {
-    const TokenWindows::Place place = windows_->place(options_.order->window(n));
+    const WindowSource::Place place = windows_->place(options_.order->window(n));
     lines += concat(options_.order->epoch(n), ' ', place.shard, ' ', place.offset, '\n');
   }
   log_->append(lines);

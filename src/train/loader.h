@@ -19,27 +19,32 @@
 
 namespace satformer {
 
-// A window of T + 1 ids w gives ids w[0..T) and targets w[1..T]; with inner targets, which a model makes that is
-// given the ids alone, the last target is ignored: w[1..T) and ignore_index.
+// A window of T + 1 ids w gives ids w[0..T) and targets w[1..T].
 struct Batch {
   at::Tensor ids_BT, targets_BT;  // int64, CPU
 };
 
+// Which targets are left; the others become ignore_index.
+struct BatchTargets {
+  bool inner = false;   // all but the last, which a model makes that is given the ids alone
+  bool marked = false;  // those that count; the windows have marks
+};
+
 // Reads the given windows into one batch.
-Batch read_batch(const TokenWindows& windows, std::span<const std::int64_t> numbers, bool inner_targets = false);
+Batch read_batch(const WindowSource& windows, std::span<const std::int64_t> numbers, const BatchTargets& which = {});
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   std::shared_ptr<const WindowOrder> order;  // of the same windows
-  bool inner_targets = false;                // see Batch
-  std::int64_t position = 0;                 // windows consumed before the first batch
-  std::size_t prefetch = 4;                  // batches read ahead
-  std::string window_log;                    // appends a line "epoch shard offset" per consumed window; empty: none
+  BatchTargets targets = {};
+  std::int64_t position = 0;  // windows consumed before the first batch
+  std::size_t prefetch = 4;   // batches read ahead
+  std::string window_log;     // appends a line "epoch shard offset" per consumed window; empty: none
 };
 
 class BatchLoader {
  public:
-  BatchLoader(std::shared_ptr<const TokenWindows> windows, const LoaderOptions& options);
+  BatchLoader(std::shared_ptr<const WindowSource> windows, const LoaderOptions& options);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -52,7 +57,7 @@ class BatchLoader {
   void read_ahead();
   void log_windows(std::int64_t first);
 
-  std::shared_ptr<const TokenWindows> windows_;
+  std::shared_ptr<const WindowSource> windows_;
   LoaderOptions options_;
   std::int64_t position_;
   std::unique_ptr<AppendFile> log_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/model_io.h"
+#include "data/synthetic/task.h"
 
 namespace satformer {
 namespace {
@@ -63,6 +64,16 @@ void DataSection::visit(FieldVisitor& v) {
   v.field("order_workers", &order_workers,
           "order \"authors\": loader processes of each of them; system.num_workers, if given, is the default",
           {.min = 0, .max = 256});
+  v.field(
+      "targets", &targets,
+      "\"marked\": the loss is of the targets that count alone, where the data have marks of them; \"all\"; null: "
+      "marked where there are marks",
+      {.choices = {"all", "marked"}});
+  struct {
+    SyntheticOptions& options;
+    void visit(FieldVisitor& visitor) { options.visit_difficulty(visitor); }
+  } difficulty{synthetic};
+  v.section("synthetic", difficulty);
 }
 
 void TrainingSection::visit(FieldVisitor& v) {
@@ -91,6 +102,9 @@ void TrainingSection::visit(FieldVisitor& v) {
           {.min = 0});
   v.field("gate_decay", &gate_decay, "weight decay of gates; null: as decay and weight_decay say", {.min = 0});
   v.field("scalar_decay", &scalar_decay, "weight decay of scalars, likewise", {.min = 0});
+  v.field("target_accuracy", &target_accuracy,
+          "end the run at the first validation whose accuracy reaches this; null: never; needs data with marks",
+          {.min = 0, .max = 1, .open_min = true});
   v.field(
       "dtype", &dtype,
       "computing type; weights and optimizer state stay float32, but for pure-bfloat16, which has no float32 masters",
@@ -183,6 +197,17 @@ void RunConfig::validate() const {
     fail(ExitCode::config, "training.max_tokens = ", training.max_tokens, " billion (", billions(training.max_tokens),
          " tokens) is less than one step of ", tokens_per_step(), " tokens");
   }
+  if (data.synthetic.task) {
+    const SyntheticTask& task = synthetic_task(data.synthetic);
+    if (data.order == authors_order) {
+      fail(ExitCode::config, "data.order = '", authors_order, "' is of shards; data.synthetic.task = '", task.name,
+           "' generates its windows");
+    }
+    if (data.mask_documents && !task.text) {
+      fail(ExitCode::config, "data.mask_documents is true, but data.synthetic.task = '", task.name,
+           "' makes no documents");
+    }
+  }
   if (data.train_prefix.starts_with(data.val_prefix) || data.val_prefix.starts_with(data.train_prefix)) {
     fail(ExitCode::config, "data.train_prefix '", data.train_prefix, "' and data.val_prefix '", data.val_prefix,
          "' must not begin with one another: shards are <prefix>*.bin, so one would hold the other's");
@@ -220,13 +245,37 @@ RunSettings::RunSettings(const ConfigSources& sources)
   const bool workers_count = config.data.order == authors_order && binding_->origin(workers) != "default" &&
                              binding_->imply("data.order_workers", config.system.num_workers,
                                              concat(workers, " of ", binding_->origin(workers)));
+  config.data.synthetic.vocab_size = config.model.config.vocab_size;
+  config.data.synthetic.seq_length = config.data.seq_length;
   config.validate();
 
   unused_ = binding_->unused();
+  note_synthetic_keys();
   if (workers_count) std::erase(unused_, workers);
   for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
+  }
+}
+
+// Options that the task does not read, or where the windows would come from without one.
+void RunSettings::note_synthetic_keys() {
+  const SyntheticOptions& synthetic = config_->data.synthetic;
+  const auto leave_out = [&](const std::string& path) {
+    if (binding_->origin(path) != "default") unused_.push_back(path);
+  };
+  const std::string prefix = "data.synthetic.";
+  for (const Field& field : binding_->fields()) {
+    if (!field.path.starts_with(prefix)) continue;
+    const std::string key = field.path.substr(prefix.size());
+    if (synthetic.task && task_reads(synthetic_task(synthetic), key)) continue;
+    if (synthetic.task) other_keys_.push_back(field.path);
+    leave_out(field.path);
+  }
+  if (!synthetic.task) return;
+  for (const char* shards : {"data.data_dir", "data.train_prefix", "data.val_prefix"}) {
+    other_keys_.push_back(shards);
+    leave_out(shards);
   }
 }
 
@@ -238,6 +287,7 @@ Json RunSettings::to_json() const {
     if (field.rules.unused) erase_path(json, field.path);
   }
   for (const std::string& path : other_keys_) erase_path(json, path);
+  if (!config_->data.synthetic.task) json["data"].erase("synthetic");
   json["model"]["class_name"] = architecture_->class_name;
   return json;
 }

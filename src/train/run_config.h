@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "data/synthetic/options.h"
 #include "models/registry.h"
 
 namespace satformer {
@@ -35,6 +36,10 @@ struct DataSection {
   bool mask_documents = false;
   std::string order = "shuffled";                    // shuffled | authors
   std::int64_t order_ranks = 1, order_workers = 16;  // for "authors"
+  std::optional<std::string> targets;                // all | marked; null: marked where the data have marks
+  // With a task: windows are generated instead of read from data_dir. Its vocab_size and seq_length are the model's
+  // and this section's.
+  SyntheticOptions synthetic;
   void visit(FieldVisitor& visitor);
 };
 inline constexpr const char* authors_order = "authors";  // data.order: see data/authors_order.h
@@ -51,6 +56,7 @@ struct TrainingSection {
   std::string rounding = "nearest";  // pure-bfloat16: nearest | stochastic
   double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
   std::optional<double> gate_decay, scalar_decay;
+  std::optional<double> target_accuracy;
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };
@@ -126,7 +132,8 @@ class RunSettings {
 
   const RunConfig& config() const { return *config_; }
   const Architecture& architecture() const { return *architecture_; }
-  // Keys that some source gave and that have no effect: compatibility keys, options of other architectures.
+  // Keys that some source gave and that have no effect: compatibility keys, options of other architectures and of
+  // other synthetic tasks, shards beside a synthetic task.
   const std::vector<std::string>& unused() const { return unused_; }
   std::string show() const;  // every value with its origin
   Json to_json() const;      // without the unused keys; as a --config file it gives the same run
@@ -134,6 +141,8 @@ class RunSettings {
  private:
   std::unique_ptr<RunConfig> config_;
   std::unique_ptr<ConfigBinding> binding_;
+  void note_synthetic_keys();
+
   const Architecture* architecture_ = nullptr;
   std::vector<std::string> unused_, other_keys_;
 };

@@ -11,6 +11,7 @@
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
+#include "train/run_data.h"
 
 namespace satformer {
 namespace fs = std::filesystem;
@@ -25,25 +26,6 @@ void check_threads(std::int64_t threads) {
     fail(ExitCode::config, "system.threads = ", threads, " is more than ", most, ", the most for the ", cores,
          " cores that this process may use");
   }
-}
-
-std::shared_ptr<const TokenWindows> open_windows(const RunConfig& config, const std::string& prefix,
-                                                 const Tokenizer* tokenizer) {
-  const auto shards = std::make_shared<TokenShards>(config.data.data_dir, prefix);
-  const auto windows = std::make_shared<TokenWindows>(shards, config.data.seq_length);
-  const std::string hash = shards->manifest_tokenizer_sha256();
-  if (tokenizer && !hash.empty() && hash != tokenizer->sha256()) {
-    fail(ExitCode::data, "the shards in '", config.data.data_dir, "' were made with another tokenizer (SHA-256 ",
-         hash.substr(0, 12), "...) than tokenizer.name_or_path names (", tokenizer->sha256().substr(0, 12), "...)");
-  }
-  return windows;
-}
-
-// Reads every id. The SHA-256 of the shards.
-std::string check_shards(const RunConfig& config, const std::string& prefix) {
-  const TokenShards shards(config.data.data_dir, prefix);
-  shards.check_ids(config.model.config.vocab_size);
-  return shards.verify_contents();
 }
 
 void note_disk_space(const RunFolder& folder, const RunConfig& config, const Model& model,
@@ -62,8 +44,10 @@ void note_disk_space(const RunFolder& folder, const RunConfig& config, const Mod
 }  // namespace
 
 std::unique_ptr<Tokenizer> run_tokenizer(const RunConfig& config) {
+  if (!data_is_text(config)) return nullptr;
   const auto& name = config.tokenizer.name_or_path;
   if (name && (*name == "byte" || fs::exists(*name))) return load_tokenizer(*name);
+  if (config.data.synthetic.task) return nullptr;
   for (const char* file : {"/tokenizer.model", "/tokenizer.json"}) {
     if (fs::exists(config.data.data_dir + file)) return load_tokenizer(config.data.data_dir);
   }
@@ -84,26 +68,29 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     fail(ExitCode::config, "the tokenizer has ", tokenizer->vocab_size(),
          " ids, but model.config_overrides.vocab_size is ", config.model.config.vocab_size);
   }
-  if (!tokenizer) {
+  if (!tokenizer && data_is_text(config)) {
     note(concat("tokenizer ", config.tokenizer.name_or_path ? concat("'", *config.tokenizer.name_or_path, "' ") : "",
                 "is neither on this machine nor beside the data: checkpoints are saved without it"));
   }
   TrainResources r;
-  r.train = open_windows(config, config.data.train_prefix, tokenizer.get());
-  r.validation = open_windows(config, config.data.val_prefix, tokenizer.get());
+  r.data = open_run_data(config, tokenizer.get());
 
   const RunFolder folder(config.checkpointing.checkpoint_dir);
   const ResumePoint start = find_resume_point(settings, request);
   r.resume_from = start.checkpoint;
   r.state = start.state;
-  if (!r.resume_from.empty() && r.state.train_windows != r.train->size()) {
-    fail(ExitCode::data, "cannot resume: the data now has ", r.train->size(), " training windows, the checkpoint '",
-         r.resume_from, "' counts positions among ", r.state.train_windows);
+  if (!r.resume_from.empty() && r.state.train_windows != r.data.train->size()) {
+    fail(ExitCode::data, "cannot resume: the data now has ", r.data.train->size(),
+         " training windows, the checkpoint '", r.resume_from, "' counts positions among ", r.state.train_windows);
   }
   if (!request.window_log.empty()) AppendFile(request.window_log).append("");
   // What follows reads all data once, before anything is written into the run folder.
-  r.train_data_sha256 = check_shards(config, config.data.train_prefix);
-  check_shards(config, config.data.val_prefix);
+  r.train_data_sha256 = check_run_data(config);
+  if (!r.resume_from.empty() && r.state.train_data_generator != r.data.generator) {
+    const auto shown = [](const std::string& generator) { return generator.empty() ? "shards" : generator; };
+    fail(ExitCode::data, "cannot resume: the training data is ", shown(r.data.generator), ", the checkpoint '",
+         r.resume_from, "' was trained on ", shown(r.state.train_data_generator));
+  }
   if (!r.state.train_data_sha256.empty() && r.state.train_data_sha256 != r.train_data_sha256) {
     fail(ExitCode::data, "cannot resume: the training shards in '", config.data.data_dir,
          "' are not those that the checkpoint '", r.resume_from, "' was trained on (their SHA-256 differs)");

@@ -25,6 +25,7 @@ struct TrainRequest {
 };
 
 // The tokenizer of a run: tokenizer.name_or_path if it is on this machine, else the one beside the data, else null.
+// Null where the data is generated ids.
 std::unique_ptr<Tokenizer> run_tokenizer(const RunConfig& config);
 
 // Trains. Errors: data (shards missing, empty, shorter than a window, ids outside the vocabulary, other tokenizer),

@@ -40,6 +40,7 @@ std::vector<Json> metrics(const std::string& run) {
   for (std::string line; std::getline(in, line);) {
     lines.push_back(Json::parse(line));
     lines.back().erase("perf/tokens_per_sec");
+    lines.back().erase("progress/seconds");
   }
   return lines;
 }

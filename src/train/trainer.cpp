@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "checkpoint/model_io.h"
-#include "data/authors_order.h"
 #include "train/estimate.h"
 #include "train/loader.h"
 #include "train/step.h"
@@ -54,15 +53,6 @@ Schedule schedule_of(const RunConfig& config) {
           decay_style(config.training.lr_decay_style)};
 }
 
-std::shared_ptr<const WindowOrder> window_order(const RunConfig& config,
-                                                const std::shared_ptr<const TokenWindows>& windows) {
-  const auto seed = static_cast<std::uint64_t>(config.system.seed);
-  if (config.data.order != authors_order) return std::make_shared<DataOrder>(windows->size(), seed);
-  return std::make_shared<AuthorsOrder>(
-      windows,
-      AuthorsOrderOptions{seed, config.training.batch_size, config.data.order_ranks, config.data.order_workers});
-}
-
 namespace {
 OptimizerOptions run_optimizer_options(const RunConfig& config) {
   OptimizerOptions options = optimizer_options(config.training);
@@ -86,17 +76,19 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
     checkpoint_ = r_.resume_from;
   }
   state_.seed = config_.system.seed;
-  state_.train_windows = r_.train->size();
+  state_.train_windows = r_.data.train->size();
   state_.train_data_sha256 = r_.train_data_sha256;
+  state_.train_data_generator = r_.data.generator;
+  if (!reached()) state_.reached_accuracy = 0;  // a higher target than before: the run goes on
   state_.warmup_steps = schedule_.warmup_steps;
   state_.total_steps = schedule_.total_steps;
   LoaderOptions options;
   options.batch_size = config_.training.batch_size;
-  options.order = window_order(config_, r_.train);
-  options.inner_targets = config_.data.order == authors_order;
+  options.order = r_.data.order;
+  options.targets = {.inner = config_.data.order == authors_order, .marked = r_.data.marked};
   options.position = state_.windows;
   options.window_log = r_.window_log;
-  loader_ = std::make_unique<BatchLoader>(r_.train, options);
+  loader_ = std::make_unique<BatchLoader>(r_.data.train, options);
   metrics_ = std::make_unique<MetricsLog>(r_.folder->metrics_path(), state_.step);
   frozen_interval_ = config_.logging.frozen_interval.value_or(
       config_.training.dtype == pure_bfloat16 ? config_.logging.log_interval : 0);
@@ -118,9 +110,11 @@ TrainResult Trainer::run() {
     Json values = Json::object();
     if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) metrics_->add(state_.step, values);
   }
-  while (state_.step < last && !result.stopped) result.stopped = stop_requested() || !train_step() || !finish_step();
+  while (state_.step < last && !result.stopped && !reached()) {
+    result.stopped = stop_requested() || !train_step() || !finish_step();
+  }
   if (saved_step_ != state_.step) save();
-  if (!result.stopped && state_.step >= budget) {
+  if (!result.stopped && (state_.step >= budget || reached())) {
     Json values = Json::object();
     result.stopped = !run_validation(0, values);
     if (!result.stopped) {
@@ -156,14 +150,18 @@ bool Trainer::train_step() {
   optimizer_.step(lr, norm);
   state_.step += 1;
   state_.windows = loader_->position();
-  state_.tokens += step.targets;
+  // Of marked data too, the budget counts every token that is read.
+  const std::int64_t tokens = r_.data.marked ? config_.tokens_per_step() : step.targets;
+  state_.tokens += tokens;
   state_.loss_sum += step.loss;
   state_.loss_steps += 1;
   last_lr_ = lr;
   last_norm_ = norm;
   last_loss_ = step.loss;
-  busy_seconds_ += now() - start;
-  busy_tokens_ += step.targets;
+  const double seconds = now() - start;
+  state_.seconds += seconds;
+  busy_seconds_ += seconds;
+  busy_tokens_ += tokens;
   rate_ = static_cast<double>(busy_tokens_) / busy_seconds_;
   report_step(lr, norm);
   return true;
@@ -201,6 +199,7 @@ bool Trainer::finish_step() {
   Json values = Json::object();
   if (due(config_.logging.log_interval) || step == budget) {
     values["progress/tokens_B"] = static_cast<double>(state_.tokens) / 1e9;
+    values["progress/seconds"] = state_.seconds;
     values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
     values["train/lr"] = last_lr_;
     values["train/grad_norm"] = last_norm_;
@@ -245,6 +244,7 @@ bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
   options.batch_size = config_.training.batch_size;
   options.max_windows = max_windows;
   options.document_end = r_.document_end;
+  options.marked = r_.data.marked;
   bool stopped = false;
   options.progress = [&](const WindowLoss& so_far, std::int64_t all) {
     if (!r_.quiet) {
@@ -253,18 +253,41 @@ bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
     stopped = so_far.windows < all && stop_requested();
     return !stopped;
   };
-  const WindowLoss v = window_loss(*r_.model, *r_.validation, options);
+  const WindowLoss v = window_loss(*r_.model, *r_.data.validation, options);
   if (stopped) return false;
   last_validation_ = v;
   state_.validated_step = state_.step;
   values["val/loss"] = v.mean();
   values["val/perplexity"] = std::exp(v.mean());
   values["val/windows"] = v.windows;
-  if (!r_.quiet) {
-    progress_.print(concat("step ", state_.step, "  validation loss ", format("%.4f", v.mean()), "  perplexity ",
-                           format("%.2f", std::exp(v.mean())), "  (", v.windows, " windows)"));
-  }
+  std::string line = concat("step ", state_.step, "  validation loss ", format("%.4f", v.mean()), "  perplexity ",
+                            format("%.2f", std::exp(v.mean())));
+  if (r_.data.validation->has_marks()) report_accuracy(values, line);
+  if (!r_.quiet) progress_.print(concat(line, "  (", v.windows, " windows)"));
   return true;
+}
+
+void Trainer::report_accuracy(Json& values, std::string& line) {
+  const KindAccuracy& accuracy = last_validation_.accuracy;
+  const auto percent = [](const Accuracy& a) { return format("%.1f", 100 * a.value()) + "%"; };
+  values["progress/seconds"] = state_.seconds;
+  values["val/accuracy"] = accuracy.all().value();
+  line += "  accuracy " + percent(accuracy.all());
+  for (std::size_t kind = 0; kind < num_token_kinds; ++kind) {
+    const Accuracy& of_kind = accuracy.kinds[kind];
+    if (of_kind.targets == 0) continue;
+    values[concat("val/accuracy/", token_kind_names[kind])] = of_kind.value();
+    if (of_kind.targets < accuracy.all().targets) line += concat(" ", token_kind_names[kind], " ", percent(of_kind));
+  }
+  if (config_.training.target_accuracy && accuracy.all().value() >= *config_.training.target_accuracy && !reached()) {
+    state_.reached_accuracy = accuracy.all().value();
+    line += concat("  target ", format("%.1f", 100 * *config_.training.target_accuracy), "% reached");
+  }
+  if (reached()) values["progress/target_reached"] = true;
+}
+
+bool Trainer::reached() const {
+  return config_.training.target_accuracy && state_.reached_accuracy >= *config_.training.target_accuracy;
 }
 
 void Trainer::save() {

@@ -9,7 +9,6 @@
 
 #include "base/progress.h"
 #include "checkpoint/training_state.h"
-#include "data/windows.h"
 #include "infer/window_loss.h"
 #include "io/tokenizer.h"
 #include "nn/model.h"
@@ -18,6 +17,7 @@
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/run_config.h"
+#include "train/run_data.h"
 #include "train/schedule.h"
 
 namespace satformer {
@@ -35,8 +35,8 @@ constexpr std::int64_t windows_per_eval_iter = 64;
 struct TrainResources {
   const RunSettings* settings = nullptr;
   Model* model = nullptr;
-  std::shared_ptr<const TokenWindows> train, validation;
-  std::string train_data_sha256;
+  RunData data;
+  std::string train_data_sha256;  // of shards
   const RunFolder* folder = nullptr;
   const Tokenizer* tokenizer = nullptr;  // may be null
   std::string resume_from;               // verified checkpoint; empty: a new run
@@ -52,16 +52,13 @@ struct TrainResources {
 struct TrainResult {
   std::int64_t step = 0;
   bool stopped = false;    // `stop` answered true
-  bool complete = false;   // the token budget is spent
+  bool complete = false;   // the token budget is spent or the target accuracy reached
   std::string checkpoint;  // newest
   WindowLoss validation;   // full set, if complete
 };
 
 OptimizerOptions optimizer_options(const TrainingSection& training);
 Schedule schedule_of(const RunConfig& config);
-// The order that data.order names. Error(data) if the windows are too few for it.
-std::shared_ptr<const WindowOrder> window_order(const RunConfig& config,
-                                                const std::shared_ptr<const TokenWindows>& windows);
 
 class Trainer {
  public:
@@ -78,6 +75,8 @@ class Trainer {
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
   void look_for_frozen(Json& values);
   bool run_validation(std::int64_t max_windows, Json& values);
+  void report_accuracy(Json& values, std::string& line);
+  bool reached() const;  // the target accuracy
   void save();
   void save_final() const;
   bool stop_requested() const { return hooks_.stop && hooks_.stop(); }

@@ -1,5 +1,5 @@
-// satformer-parquet FILE COLUMN: writes the values of a text column to standard output, as data/parquet_column.h
-// says. A program of its own, so that Arrow's libraries meet none of satformer's.
+// satformer-parquet FILE [COLUMN]: writes the values of a text column, or whole rows as JSON, to standard output, as
+// data/parquet_column.h says. A program of its own, so that Arrow's libraries meet none of satformer's.
 #include <arrow/io/file.h>
 #include <parquet/column_reader.h>
 #include <parquet/exception.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/parquet/rows.h"
 #include "data/parquet_column.h"
 
 namespace satformer {
@@ -108,19 +109,35 @@ void copy_column(const std::string& path, const std::string& name) {
   if (std::fflush(stdout) != 0) fail_errno("write", "standard output", errno);
 }
 
+void copy_rows(const std::string& path) {
+  read_parquet_rows(
+      path, [](std::uint64_t rows) { write(&rows, sizeof rows); },
+      [](std::string_view row) {
+        const bool fits = row.size() <= max_value_bytes;
+        write_length(fits ? static_cast<std::uint32_t>(row.size()) : value_too_long);
+        if (fits) write(row.data(), row.size());
+      });
+  write_length(values_end);
+  if (std::fflush(stdout) != 0) fail_errno("write", "standard output", errno);
+}
+
 }  // namespace
 }  // namespace satformer
 
 int main(int argc, char** argv) {
   using satformer::ExitCode;
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: satformer-parquet FILE COLUMN (a helper of `satformer prepare`)\n");
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: satformer-parquet FILE [COLUMN] (a helper of `satformer prepare` and `eval`)\n");
     return static_cast<int>(ExitCode::usage);
   }
   ExitCode code = ExitCode::data;
   std::string message;
   try {
-    satformer::copy_column(argv[1], argv[2]);
+    if (argc == 2) {
+      satformer::copy_rows(argv[1]);
+    } else {
+      satformer::copy_column(argv[1], argv[2]);
+    }
     return 0;
   } catch (const satformer::Error& error) {
     code = error.code();

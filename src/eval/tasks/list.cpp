@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/synthetic/task.h"
 #include "eval/tasks/custom.h"
 #include "eval/tasks/tasks.h"
 
@@ -47,6 +48,8 @@ class Selector {
       for (const Task& other : builtin_tasks()) {
         if (other.name == task.name) fail(ExitCode::usage, name, ": the name '", task.name, "' is a built-in task's");
       }
+      if (is_synthetic_task(task.name))
+        fail(ExitCode::usage, name, ": the name '", task.name, "' is a generated task's");
       for (const Task& other : selection_.tasks) {
         if (other.name == task.name) fail(ExitCode::usage, name, ": the name '", task.name, "' is another task's");
       }
@@ -64,6 +67,7 @@ class Selector {
     std::vector<std::string> known;
     for (const Task& task : builtin_tasks()) known.push_back(task.name);
     for (const TaskGroup& group : task_groups()) known.push_back(group.name);
+    for (const std::string& task : synthetic_task_names()) known.push_back(task);
     const std::string near = did_you_mean(name, known);
     fail(ExitCode::usage, "unknown task '", name, "'.",
          near.empty() ? " 'satformer eval --list-tasks' lists them; a task of your own is a .json file." : near);
@@ -86,21 +90,23 @@ class Selector {
 
 }  // namespace
 
-TaskSelection select_tasks(std::span<const std::string> names) {
-  Selector selector;
-  bool any = false;
-  for (const std::string& list : names) {
+std::vector<std::string> split_names(std::span<const std::string> lists) {
+  std::vector<std::string> names;
+  for (const std::string& list : lists) {
     for (std::size_t at = 0; at <= list.size();) {
       const std::size_t end = std::min(list.find(',', at), list.size());
-      const std::string name = list.substr(at, end - at);
-      if (!name.empty()) {
-        selector.add(name);
-        any = true;
-      }
+      if (end > at) names.push_back(list.substr(at, end - at));
       at = end + 1;
     }
   }
-  if (!any) fail(ExitCode::usage, "no task is named; 'satformer eval --list-tasks' lists them");
+  return names;
+}
+
+TaskSelection select_tasks(std::span<const std::string> names) {
+  Selector selector;
+  const std::vector<std::string> single = split_names(names);
+  for (const std::string& name : single) selector.add(name);
+  if (single.empty()) fail(ExitCode::usage, "no task is named; 'satformer eval --list-tasks' lists them");
   return selector.take();
 }
 

@@ -18,6 +18,9 @@ struct TaskGroup {
 const std::vector<Task>& builtin_tasks();
 std::vector<TaskGroup> task_groups();
 
+// The parts between commas that are not empty.
+std::vector<std::string> split_names(std::span<const std::string> lists);
+
 struct TaskSelection {
   std::vector<Task> tasks;        // each once, in the order named
   std::vector<TaskGroup> groups;  // those that were named

@@ -65,7 +65,7 @@ at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC
     const at::Tensor targets = targets_N.narrow(0, begin, count);
     const at::Tensor target_logit = logits_NV.gather(1, targets.unsqueeze(1)).squeeze(1);
     losses.push_back(at::logsumexp(logits_NV, {1}) - target_logit);
-    if (greedy) hits.push_back(target_logit.eq(logits_NV.amax({1})));
+    if (greedy) hits.push_back(logits_NV.argmax(1).eq(targets));
   }
   if (greedy) *greedy = at::cat(hits);
   return at::cat(losses);

@@ -14,7 +14,7 @@ inline constexpr std::int64_t ignore_index = -100;
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                                 double scale);
 // Loss of each row (0 where ignored), fp32 [N], without gradient. `greedy` (optional, [N] bool): whether the target
-// has the largest logit.
+// has the largest logit; of equal ones that of the smallest id.
 at::Tensor token_losses(const at::Tensor& hidden_NC, const at::Tensor& weight_VC, const at::Tensor& targets_N,
                         at::Tensor* greedy = nullptr);
 
