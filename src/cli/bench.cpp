@@ -253,8 +253,6 @@ int run_bench(std::span<const std::string> arguments) {
   std::unique_ptr<Arm> baseline;
   if (o.peer.empty()) baseline = start_worker(base_spec.architecture, base_spec);
 
-  std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
-              "ratio [95 %]", "memory", "ratio", "GFLOP/s", peak > 0 ? "peak" : "");
   std::vector<Row> rows;
   for (const WorkloadSpec& s : specs) {
     const std::unique_ptr<Arm> arm = start_worker(s.architecture, s);
@@ -276,6 +274,10 @@ int run_bench(std::span<const std::string> arguments) {
     row.flops = row.pair.a * workload_flops_per_token(s, *model);
     row.parameters = static_cast<double>(model->parameters().count());
     progress.reset();
+    if (rows.empty()) {
+      std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
+                  "ratio [95 %]", "memory", "ratio", "GFLOP/s", peak > 0 ? "peak" : "");
+    }
     print_row(row, peak);
     if (!row.pair.clean_enough) {
       std::printf("%-18s others used the machine in too many rounds (above %s): all %zu count\n", "",

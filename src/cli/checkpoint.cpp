@@ -23,6 +23,7 @@ bool is_checkpoint(const std::string& path) { return fs::exists(path + "/state.j
 
 // The checkpoints that a path names: itself, or all of a run folder. Error(checkpoint) if there are none.
 std::vector<std::string> checkpoints_of(const std::string& path) {
+  if (!fs::exists(path)) fail(ExitCode::checkpoint, "no checkpoint at '", path, "': the path does not exist");
   if (is_checkpoint(path)) return {path};
   std::vector<std::string> paths;
   for (const RunFolder::Entry& entry : RunFolder(path).checkpoints()) paths.push_back(entry.path);
@@ -39,8 +40,9 @@ double folder_bytes(const std::string& path) {
 }
 
 int list(const std::string& path) {
+  const std::vector<std::string> checkpoints = checkpoints_of(path);
   std::printf("%10s %16s %8s %12s   %s\n", "step", "tokens", "windows", "size", "path");
-  for (const std::string& checkpoint : checkpoints_of(path)) {
+  for (const std::string& checkpoint : checkpoints) {
     const TrainingState state = read_training_state(checkpoint);
     std::printf("%10lld %16lld %8lld %12s   %s\n", static_cast<long long>(state.step),
                 static_cast<long long>(state.tokens), static_cast<long long>(state.windows),

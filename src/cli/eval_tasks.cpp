@@ -214,7 +214,8 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   generated.document_end = trained_document_end(model.loaded);
   for (const SyntheticOptions& task : synthetic) results.push_back(evaluate_synthetic(task, generated));
   info.seconds = seconds() - info.start_time;
-  progress.finish(concat("eval: ", results.size(), " tasks done in ", human_duration(info.seconds)));
+  progress.finish(concat("eval: ", results.size(), results.size() == 1 ? " task" : " tasks", " done in ",
+                         human_duration(info.seconds)));
 
   const Json json = results_json(results, selection.groups, info);
   std::printf("%s", results_table(json).c_str());

@@ -172,7 +172,7 @@ int run_score(std::span<const std::string> arguments) {
       "\"context\" and \"choices\", or \"text\" alone, or, to generate, \"context\" and \"until\" and/or "
       "\"max_gen_toks\"; ids instead of text in \"context_ids\", \"continuation_ids\", \"text_ids\".");
   text_options.add_to(options);
-  options.add("input", input, "JSON lines, also .gz", true)
+  options.add("input", input, "JSON lines, also .gz or .zst; - for standard input", true)
       .add("--stride", stride, "\"text\": new tokens of a window (0: disjoint windows)")
       .add("--output,-o", output, "File of the answers, one line each (default: standard output)");
   if (!options.parse(arguments)) return 0;

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -37,8 +39,7 @@ Row make_row(std::string_view text, std::string origin) {
   return row;
 }
 
-void read_json_lines(const std::string& path, const std::function<void(Row)>& add) {
-  const std::string text = read_text(path);
+void add_json_lines(const std::string& text, const std::string& path, const std::function<void(Row)>& add) {
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -47,6 +48,10 @@ void read_json_lines(const std::string& path, const std::function<void(Row)>& ad
     if (!is_blank(line)) add(make_row(line, concat(path, ":", number)));
     at = end + 1;
   }
+}
+
+void read_json_lines(const std::string& path, const std::function<void(Row)>& add) {
+  add_json_lines(read_text(path), path, add);
 }
 
 // One array of objects; or lines, as many ".json" files are.
@@ -87,8 +92,11 @@ void read_parquet(const std::string& path, const std::function<void(Row)>& add) 
 constexpr std::array formats = {RowFormat{".jsonl", read_json_lines}, RowFormat{".json", read_json},
                                 RowFormat{".parquet", read_parquet}};
 
-std::string_view without_gzip(std::string_view name) {
-  return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+std::string_view without_compression(std::string_view name) {
+  for (const std::string_view end : {".gz", ".zst"}) {
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  }
+  return name;
 }
 
 std::string known_extensions() {
@@ -110,7 +118,7 @@ std::vector<std::string> keys_of(const Json& object) {
 std::span<const RowFormat> row_formats() { return formats; }
 
 const RowFormat* row_format_of(std::string_view path) {
-  const std::string_view name = without_gzip(path);
+  const std::string_view name = without_compression(path);
   for (const RowFormat& format : formats) {
     if (name.ends_with(format.extension)) return &format;
   }
@@ -120,9 +128,14 @@ const RowFormat* row_format_of(std::string_view path) {
 std::vector<Row> read_rows(std::span<const std::string> paths) {
   std::vector<Row> rows;
   for (const std::string& path : paths) {
+    if (path == standard_input) {
+      add_json_lines({std::istreambuf_iterator<char>(std::cin), {}}, "standard input",
+                     [&](Row row) { rows.push_back(std::move(row)); });
+      continue;
+    }
     const RowFormat* format = row_format_of(path);
     if (!format) {
-      fail(ExitCode::data, path, ": rows are read from ", known_extensions(), " files, each also with .gz");
+      fail(ExitCode::data, path, ": rows are read from ", known_extensions(), " files, each also with .gz or .zst");
     }
     format->read(path, [&](Row row) { rows.push_back(std::move(row)); });
   }
@@ -142,7 +155,7 @@ std::vector<std::string> find_table(const std::string& directory, std::span<cons
       const std::string name = entry.path().filename().string();
       const RowFormat* format = row_format_of(name);
       if (!entry.is_regular_file(error) || !format) continue;
-      const std::string_view stem = without_gzip(name);
+      const std::string_view stem = without_compression(name);
       if (wanted(stem.substr(0, stem.size() - format->extension.size()))) found.push_back(entry.path().string());
     }
     std::sort(found.begin(), found.end());

@@ -26,7 +26,10 @@ struct RowFormat {
 };
 std::span<const RowFormat> row_formats();
 
-// JSON lines, and JSON with one array of objects, each also gzip; Parquet.
+// Where a path is asked for: JSON lines from standard input.
+inline constexpr const char* standard_input = "-";
+
+// JSON lines, and JSON with one array of objects, each also gzip or zstd; Parquet.
 // Error(system) where a file cannot be opened, Error(data) where it is of no known format or holds no row.
 std::vector<Row> read_rows(std::span<const std::string> paths);
 

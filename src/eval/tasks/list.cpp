@@ -95,6 +95,7 @@ std::vector<std::string> split_names(std::span<const std::string> lists) {
   for (const std::string& list : lists) {
     for (std::size_t at = 0; at <= list.size();) {
       const std::size_t end = std::min(list.find(',', at), list.size());
+      if (end == at && !list.empty()) fail(ExitCode::usage, "--tasks '", list, "': a name between commas is empty");
       if (end > at) names.push_back(list.substr(at, end - at));
       at = end + 1;
     }
