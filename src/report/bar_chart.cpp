@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "report/escape.h"
 
 namespace satformer {
 namespace {
@@ -21,32 +22,6 @@ std::string shown(double value) {
 }
 
 }  // namespace
-
-std::string escape_xml(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string bar_chart_svg(const BarChart& chart) {
   constexpr double width = 720, label_width = 170, text_width = 190, row = 30, bar_height = 16;
