@@ -294,8 +294,9 @@ void ConfigBinding::apply_override(std::string_view assignment) {
     }
     // model.hidden_size for model.config_overrides.hidden_size.
     const std::string outer = path.substr(0, path.rfind('.') + 1), name = "." + path.substr(outer.size());
+    const bool inner = matches.empty() && !outer.empty();
     for (const Field& candidate : fields_) {
-      if (!matches.empty() || outer.empty()) break;
+      if (!inner) break;
       if (candidate.path.starts_with(outer) && candidate.path.ends_with(name)) matches.push_back(&candidate);
     }
     if (matches.size() == 1) field = matches[0];

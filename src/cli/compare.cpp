@@ -106,6 +106,7 @@ void print_plan(const Plan& plan) {
                   human_count(static_cast<double>(c.steps) * static_cast<double>(c.tokens_per_step)).c_str());
     }
   }
+  for (const std::string& remark : plan.remarks) std::printf("%s\n", remark.c_str());
 }
 
 std::string command_line(std::span<const std::string> arguments) {
@@ -163,6 +164,7 @@ int run_compare(std::span<const std::string> arguments) {
   plan_options.overrides = options.overrides();
   if (!a.data_dir.empty()) plan_options.overrides.push_back("data.data_dir=" + Json(a.data_dir).dump());
   plan_options.devices = split(a.devices);
+  plan_options.must_fit = !a.dry_run && !a.report_only;
   const Plan plan = make_plan(spec, plan_options);
   if (a.dry_run) {
     record_plan(plan, true);

@@ -77,17 +77,21 @@ void choose_parallelism(Plan& plan, const PlanOptions& options) {
   plan.threads = threads > 0 ? threads : std::max<std::int64_t>(1, cores() / plan.parallel);
 }
 
-void check_memory(const Plan& plan) {
+void check_memory(Plan& plan, bool must_fit) {
   const double free = available_memory();
   if (free <= 0 || plan.devices[0] != "cpu") return;
   for (const PlannedRun& run : plan.runs) {
     const double needed = plan.cost(run.group, run.arm).memory_bytes * static_cast<double>(plan.parallel);
     if (needed <= free) continue;
-    fail(ExitCode::memory, "run ", run.name(), " needs about ",
-         human_bytes(plan.cost(run.group, run.arm).memory_bytes), ", and ", plan.parallel,
-         " such at once more than the ", human_bytes(free),
-         " that are free: a smaller training.batch_size (with gradient_accumulation_steps), "
-         "training.gradient_checkpointing or fewer runs at once (--parallel) would fit");
+    const std::string remark = concat(
+        "run ", run.name(), " needs about ", human_bytes(plan.cost(run.group, run.arm).memory_bytes),
+        plan.parallel > 1 ? concat(", and ", plan.parallel, " such at once more than the ") : ", more than the ",
+        human_bytes(free),
+        " that are free: a smaller training.batch_size (with gradient_accumulation_steps), "
+        "training.gradient_checkpointing or fewer runs at once (--parallel) would fit");
+    if (must_fit) fail(ExitCode::memory, remark);
+    plan.remarks.push_back(remark);
+    return;
   }
 }
 
@@ -161,7 +165,7 @@ Plan make_plan(const CompareSpec& spec, const PlanOptions& options) {
     run.steps = plan.costs.at(key).steps;
     run.config = settings.to_json();
   }
-  check_memory(plan);
+  check_memory(plan, options.must_fit);
   return plan;
 }
 

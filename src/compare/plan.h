@@ -46,6 +46,7 @@ struct Plan {
   std::vector<CompareGroup> groups;
   std::int64_t parallel = 1, threads = 1;  // as used
   std::vector<std::string> devices;        // one for each run at once, in turn
+  std::vector<std::string> remarks;
 
   const ArmCost& cost(const CompareGroup& group, const std::string& arm) const { return costs.at({group, arm}); }
   std::string data_folder(const std::string& data) const { return output + "/data/" + data; }
@@ -56,10 +57,10 @@ struct PlanOptions {
   std::string output;                  // the comparison's folder
   std::vector<std::string> overrides;  // "section.key=value", over everything in the spec
   std::vector<std::string> devices;    // empty: the CPU
+  bool must_fit = true;                // false: what does not fit in memory is told in Plan::remarks
 };
 
-// Error(config) naming the arm where a run's configuration is impossible, where the runs at once do not fit in
-// memory; Error(data) where a data folder is missing.
+// Error(config) naming the run whose configuration is impossible; Error(memory) where the runs at once do not fit.
 Plan make_plan(const CompareSpec& spec, const PlanOptions& options);
 
 // Bytes that processes may still take; 0 if it is not known.

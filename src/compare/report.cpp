@@ -151,9 +151,8 @@ std::string page(const Comparison& c, const std::vector<NamedTable>& tables, con
   for (const std::string& sentence : comparison_findings(c)) page.paragraph(sentence);
   const auto figure = [&](const NamedFigure& f) { page.figure(f.svg, f.caption); };
   for (const NamedTable& t : tables) {
-    if (t.name != "results") continue;
-    page.heading("Results");
-    page.table(t.table);
+    if (t.name == "results") page.heading("Results");
+    if (t.name == "results" || t.name == "target") page.table(t.table);
   }
   for (const CompareGroup& group : c.plan->groups) {
     const std::string title = group_title(group);

@@ -11,7 +11,7 @@ namespace satformer {
 
 // The tables, by the name of their CSV file.
 struct NamedTable {
-  std::string name;  // "results", "tasks", "speed", "sizes", "reported"
+  std::string name;  // "results", "target", "tasks", "speed", "sizes", "reported"
   Table table;
 };
 std::vector<NamedTable> comparison_tables(const Comparison& comparison);

@@ -67,7 +67,10 @@ ToTarget to_target(const Seeded& runs, const CompareTarget& target, double value
     const auto at = first_at(curve, value, target.higher_is_better);
     ++result.runs;
     if (at) ++result.reached;
-    if (!at) result.longest = std::max(result.longest, curve.steps.back());
+    if (!at) {
+      result.longest = std::max(result.longest, curve.steps.back());
+      result.longest_seconds = std::max(result.longest_seconds, curve.seconds.back());
+    }
     steps.push_back(at ? curve.steps[*at] : infinity);
     tokens.push_back(at ? curve.tokens[*at] : infinity);
     seconds.push_back(at ? curve.seconds[*at] : infinity);

@@ -27,8 +27,8 @@ Estimate median_estimate(std::span<const double> values);
 struct ToTarget {
   double value = 0;  // the target
   std::size_t runs = 0, reached = 0;
-  double longest = 0;                      // steps of the longest run that ended before it: shown as "> N"
-  Estimate steps, tokens, seconds, flops;  // medians
+  double longest = 0, longest_seconds = 0;  // steps, seconds of the longest run that ended before it: "> N"
+  Estimate steps, tokens, seconds, flops;   // medians
 };
 
 struct ArmSummary {

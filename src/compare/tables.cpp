@@ -107,43 +107,54 @@ Table results_table(const Comparison& c) {
     const std::string best = best_arm(c, a.group, higher, [](const ArmSummary& s) { return s.final.mean; });
     row.push_back(mean_cell(a.final, digits, a.arm == best));
     row.push_back(difference_cell(a.difference, digits));
-    if (a.target) {
-      const ToTarget& t = *a.target;
-      const auto per_step = static_cast<double>(cost.tokens_per_step);
-      row.emplace_back(std::to_string(t.reached) + " of " + std::to_string(t.runs), static_cast<double>(t.reached));
-      row.push_back(reached_cell(t.steps, t, t.longest, steps_text));
-      row.push_back(reached_cell(t.tokens, t, t.longest * per_step, count_text));
-      double longest_seconds = 0;
-      for (const auto& [seed, run] : c.trained(a.group, a.arm)) {
-        const auto it = run->curves.find(spec.target.metric);
-        if (it != run->curves.end()) longest_seconds = std::max(longest_seconds, it->second.seconds.back());
-      }
-      row.push_back(reached_cell(t.seconds, t, longest_seconds, seconds_text));
-      row.push_back(reached_cell(t.flops, t, t.longest * per_step * cost.flops_per_token, count_text));
-      const std::string first =
-          best_arm(c, a.group, false, [](const ArmSummary& s) { return s.target ? s.target->steps.mean : NAN; });
-      row[row.size() - 4].best = a.arm == first;
-    } else {
-      row.resize(table.columns.size());
-    }
     table.rows.push_back(std::move(row));
   }
   table.notes.push_back("Means over seeds with 95 % Student intervals; differences are paired by seed, against the " +
                         std::string("baseline (") + spec.baseline + ") unless an arm names another.");
-  if (spec.target.value) {
-    table.notes.push_back("Target: " + spec.target.metric + (spec.target.higher_is_better ? " ≥ " : " ≤ ") +
-                          fixed(*spec.target.value, 4) +
-                          ". Medians over seeds with 95 % bootstrap intervals; > N: not " + "reached in N.");
-  } else {
-    table.notes.push_back("Target: the baseline's mean " + spec.target.metric + " at its end. Medians over seeds.");
-  }
   for (const std::string& arm : mismatched) {
     table.notes.push_back("Not matched: parameters or FLOPs of " + arm +
                           " differ from what it is compared with by more than " +
                           fixed(100 * spec.matched_within, 1) + " %.");
   }
+  return table;
+}
+
+Table target_table(const Comparison& c) {
+  const CompareSpec& spec = c.plan->spec;
+  const bool groups = c.plan->groups.size() > 1;
+  Table table;
+  table.caption = "To the target";
+  if (groups) table.columns.push_back({"data"});
+  table.columns.push_back({"arm"});
+  table.columns.insert(table.columns.end(),
+                       {{"reached", true}, {"steps", true}, {"tokens", true}, {"time", true}, {"FLOPs", true}});
+  for (const ArmSummary& a : c.arms) {
+    if (!a.target || a.target->runs == 0) continue;
+    const ToTarget& t = *a.target;
+    const ArmCost& cost = c.plan->cost(a.group, a.arm);
+    const double tokens = t.longest * static_cast<double>(cost.tokens_per_step);
+    std::vector<Cell> row;
+    if (groups) row.emplace_back(group_title(a.group));
+    row.emplace_back(a.arm);
+    row.emplace_back(std::to_string(t.reached) + " of " + std::to_string(t.runs), static_cast<double>(t.reached));
+    row.push_back(reached_cell(t.steps, t, t.longest, steps_text));
+    row.back().best = a.arm == best_arm(c, a.group, false,
+                                        [](const ArmSummary& s) { return s.target ? s.target->steps.mean : NAN; });
+    row.push_back(reached_cell(t.tokens, t, tokens, count_text));
+    row.push_back(reached_cell(t.seconds, t, t.longest_seconds, seconds_text));
+    row.push_back(reached_cell(t.flops, t, tokens * cost.flops_per_token, count_text));
+    table.rows.push_back(std::move(row));
+  }
+  if (spec.target.value) {
+    table.notes.push_back("Target: " + spec.target.metric + (spec.target.higher_is_better ? " ≥ " : " ≤ ") +
+                          number_text(*spec.target.value) + ".");
+  } else {
+    table.notes.push_back("Target: the baseline's mean " + spec.target.metric + " at its end.");
+  }
+  table.notes.push_back(
+      "Medians over seeds with 95 % bootstrap intervals; > N: half of the runs ended in N before it.");
   if (c.plan->parallel > 1) {
-    table.notes.push_back("Times: training seconds with " + std::to_string(c.plan->parallel) +
+    table.notes.push_back("Times: seconds of training with " + std::to_string(c.plan->parallel) +
                           " runs at once on this machine; the speed table is measured one at a time.");
   }
   return table;
@@ -238,6 +249,8 @@ Table reported_table(const Comparison& c) {
 
 std::vector<NamedTable> comparison_tables(const Comparison& comparison) {
   std::vector<NamedTable> tables = {{"results", results_table(comparison)}};
+  Table target = target_table(comparison);
+  if (!target.rows.empty()) tables.push_back({"target", std::move(target)});
   const bool tasks = std::any_of(comparison.arms.begin(), comparison.arms.end(),
                                  [](const ArmSummary& a) { return !a.tasks.empty(); });
   if (tasks) tables.push_back({"tasks", task_table(comparison)});
