@@ -220,7 +220,9 @@ TEST(Stream, AccuracyIsThatOfTheLikeliestTokens) {
     }
     EXPECT_NEAR(counted_loss, loss, 1e-3);
     EXPECT_EQ(result.targets, marked ? 200 : 50 * 16);
-    if (marked) EXPECT_NEAR(result.loss_sum, loss, 1e-3);
+    if (marked) {
+      EXPECT_NEAR(result.loss_sum, loss, 1e-3);
+    }
   }
 }
 

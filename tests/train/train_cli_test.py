@@ -48,7 +48,7 @@ def read_metrics(run):
     with open(os.path.join(run, "metrics.jsonl")) as file:
         lines = [json.loads(line) for line in file]
     for line in lines:
-        for key in ("perf/tokens_per_sec", "perf/mfu"):
+        for key in ("perf/tokens_per_sec", "perf/mfu", "progress/seconds"):
             line.pop(key, None)
     return lines
 

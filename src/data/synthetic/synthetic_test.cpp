@@ -262,7 +262,9 @@ TEST(Synthetic, StoryTokensHaveTheKindsOfTheirWords) {
         word.clear();
       }
       if (piece != " ") word += piece;
-      if (piece == "." || piece == "?") EXPECT_EQ(e.marks[t].kind(), TokenKind::structure);
+      if (piece == "." || piece == "?") {
+        EXPECT_EQ(e.marks[t].kind(), TokenKind::structure);
+      }
       if (piece == "." || piece == "?" || piece == "\n") word.clear();
     }
   }
