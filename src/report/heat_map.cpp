@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "base/error.h"
 #include "report/svg.h"
@@ -15,6 +16,16 @@ constexpr std::size_t max_cells = 16384;
 struct Range {
   double low = 0, high = 1;
 };
+
+// Short enough for a cell: a hundredth of the range shows.
+std::string short_text(double value, const Range& range) {
+  const int decimals = static_cast<int>(std::ceil(2 - std::log10(range.high - range.low) - 1e-9));
+  if (decimals > 6 || std::abs(value) >= 1e5) return number_text(value);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", std::max(0, decimals), std::fabs(value));
+  const bool zero = std::string_view(text).find_first_not_of("0.") == std::string_view::npos;
+  return concat(value < 0 && !zero ? "−" : "", text);
+}
 
 bool usable(double value) { return std::abs(value) <= 1e300; }
 
@@ -67,7 +78,7 @@ class Drawing {
     for (const std::string& text : map_.row_labels) label = std::max(label, text_width(text, 12));
     for (const std::string& text : map_.column_labels) header = std::max(header, text_width(text, 12));
     for (const double value : map_.values) {
-      if (std::isfinite(value)) widest_value = std::max(widest_value, text_width(number_text(value), 11));
+      if (usable(value)) widest_value = std::max(widest_value, text_width(short_text(value, range_), 11));
     }
     label = std::min(label, 200.0);
     const double left = chart_margin + (map_.row_axis.empty() ? 0 : 22) + label + 8;
@@ -134,7 +145,7 @@ class Drawing {
     svg_.rect({x, y, right - x - gap, bottom - y - gap}, blank ? "blank" : scale_class(map_.scale, step),
               concat(map_.row_labels[r], ", ", map_.column_labels[c], ": ", blank ? "no value" : number_text(value)));
     if (values_fit_ && !blank) {
-      svg_.text((x + right - gap) / 2, (y + bottom - gap) / 2 + 4, number_text(value),
+      svg_.text((x + right - gap) / 2, (y + bottom - gap) / 2 + 4, short_text(value, range_),
                 concat("cell-text on-", scale_class(map_.scale, step)), Anchor::middle);
     }
   }

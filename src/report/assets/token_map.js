@@ -152,7 +152,10 @@
       }
       document.addEventListener("schemechange", () => this.recolour());
       this.recolour();
-      new ResizeObserver(() => this.layout()).observe(this.grid.box);
+      this.layout();
+      new ResizeObserver(() => requestAnimationFrame(() => {
+        if (this.grid.box.clientWidth !== this.grid.width || this.grid.box.clientHeight !== this.grid.height) this.layout();
+      })).observe(this.grid.box);
       this.select(0, 0);
     }
 
@@ -194,14 +197,21 @@
       const width = this.tracks.length, height = this.tokens.length;
       this.image.width = width;
       this.image.height = height;
-      const context = this.image.getContext("2d"), pixels = context.createImageData(width, height);
+      const context = this.image.getContext("2d"), image = context.createImageData(width, height);
+      const pixels = new Uint32Array(image.data.buffer);  // red in the first byte of four
+      const packed = ([r, g, b]) => new Uint32Array(new Uint8Array([r, g, b, 255]).buffer)[0];
+      const blank = packed(this.colours.blank.colour);
       for (let track = 0; track < width; ++track) {
-        for (let token = 0; token < height; ++token) {
-          const [r, g, b] = this.shade(track, token).colour;
-          pixels.data.set([r, g, b, 255], 4 * (token * width + track));
+        const scale = this.scales[this.tracks[track].scale];
+        const table = this.colours[scale.kind].map((level) => packed(level.colour));
+        const factor = (levels - 1) / (scale.high - scale.low);
+        for (let token = 0, from = track * height; token < height; ++token, ++from) {
+          const code = this.codes[from], value = (scale.base + code - 1) * scale.step;
+          const level = Math.round(clamp((value - scale.low) * factor, 0, levels - 1));
+          pixels[token * width + track] = code === 0 ? blank : table[level];
         }
       }
-      context.putImageData(pixels, 0, 0);
+      context.putImageData(image, 0, 0);
       this.drawKey();
       this.text.schedule();
       this.grid.schedule();
