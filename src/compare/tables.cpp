@@ -79,10 +79,6 @@ Table results_table(const Comparison& c) {
                                              {"seeds", true},
                                              {spec.target.metric, true},
                                              {"difference", true}});
-  table.columns.push_back({"reached", true});
-  table.columns.insert(
-      table.columns.end(),
-      {{"steps to target", true}, {"tokens to target", true}, {"time to target", true}, {"FLOPs to target", true}});
   std::set<std::string> mismatched;
   for (const ArmSummary& a : c.arms) {
     const ArmCost& cost = c.plan->cost(a.group, a.arm);
