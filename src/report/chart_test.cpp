@@ -132,6 +132,7 @@ TEST(LineChart, LabelsNeverOverlap) {
     }
     ASSERT_EQ(places.size(), count);
     std::sort(places.begin(), places.end());
+    ASSERT_GE(places.front().first, 26) << count << " lines: above the plot";
     for (std::size_t i = 1; i < count; ++i) {
       const bool other_row = places[i].first - places[i - 1].first >= 15;
       const bool other_column =
