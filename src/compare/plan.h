@@ -54,10 +54,10 @@ struct Plan {
 };
 
 struct PlanOptions {
-  std::string output;                  // the comparison's folder
-  std::vector<std::string> overrides;  // "section.key=value", over everything in the spec
-  std::vector<std::string> devices;    // empty: the CPU
-  bool must_fit = true;                // false: what does not fit in memory is told in Plan::remarks
+  std::string output = {};                  // the comparison's folder
+  std::vector<std::string> overrides = {};  // "section.key=value", over everything in the spec
+  std::vector<std::string> devices = {};    // empty: the CPU
+  bool must_fit = true;                     // false: what does not fit in memory is told in Plan::remarks
 };
 
 // Error(config) naming the run whose configuration is impossible; Error(memory) where the runs at once do not fit.
