@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "bench/statistics.h"
 #include "compare/runner.h"
+#include "eval/compare.h"
 
 namespace satformer {
 namespace {
@@ -83,6 +84,24 @@ ToTarget to_target(const Seeded& runs, const CompareTarget& target, double value
   return result;
 }
 
+// With one seed: the difference and its interval over the task's documents, which both models were asked.
+Estimate over_documents(const Seeded& own, const Seeded& other, const std::string& task) {
+  for (const auto& [seed, mine] : own) {
+    for (const auto& [other_seed, theirs] : other) {
+      if (seed != other_seed || !mine->tasks.contains(task) || !theirs->tasks.contains(task)) continue;
+      const TaskScore &a = mine->tasks.at(task), &b = theirs->tasks.at(task);
+      if (a.samples.empty() || b.samples.empty()) return {1, a.value - b.value, nan, nan};
+      for (const PairedDifference& d : compare_samples(b.samples, a.samples)) {
+        // A perplexity is no mean over documents: it has no interval here.
+        const bool mean = std::abs(d.second - a.value) <= 1e-6 * std::max(1.0, std::abs(a.value));
+        if (d.metric == a.metric && mean) return {1, d.difference, d.low, d.high};
+      }
+      return {1, a.value - b.value, nan, nan};
+    }
+  }
+  return {};
+}
+
 void summarise_tasks(ArmSummary& arm, const Seeded& own, const Seeded& other) {
   std::set<std::string> names;
   for (const auto& [seed, run] : own) {
@@ -101,6 +120,7 @@ void summarise_tasks(ArmSummary& arm, const Seeded& own, const Seeded& other) {
     arm.tasks[task] = mean_of(collect(own, value));
     arm.task_errors[task] = mean_of(collect(own, error)).mean;
     arm.task_differences[task] = mean_of(paired(own, other, value));
+    if (arm.task_differences[task].n == 1) arm.task_differences[task] = over_documents(own, other, task);
   }
 }
 

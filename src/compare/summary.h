@@ -40,7 +40,7 @@ struct ArmSummary {
   std::optional<ToTarget> target;             // none: the comparison has no value to reach
   std::map<std::string, Estimate> tasks;      // means over seeds
   std::map<std::string, double> task_errors;  // standard error over documents, averaged over seeds
-  std::map<std::string, Estimate> task_differences;  // paired by seed
+  std::map<std::string, Estimate> task_differences;  // paired by seed; with one seed, over documents
   // "better", "worse" or "no difference shown": whether the interval of the difference leaves out zero.
   std::string verdict(bool higher_is_better) const;
 };

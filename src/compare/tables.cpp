@@ -198,7 +198,7 @@ Table task_table(const Comparison& c) {
   }
   table.notes.push_back(
       "Means over seeds; ± is the standard error over a task's documents. Differences are paired by seed, "
-      "with 95 % Student intervals.");
+      "with 95 % Student intervals; with one seed, by document, with 95 % bootstrap intervals.");
   return table;
 }
 

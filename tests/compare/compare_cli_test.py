@@ -174,6 +174,12 @@ class Compare(unittest.TestCase):
         run("compare", self.write(), "-o", self.output, "--only", "x", code=2)
         run("compare", self.write(), "-o", self.output, "--seeds", "1,a", code=2)
 
+    def test_the_smoke_preset(self):
+        run("compare", "smoke", "-o", self.output)
+        self.assertEqual(len(self.weights()), 4)
+        self.assertEqual([s["phase"] for s in self.report()["speed"]], ["train"])
+        self.assertTrue(all(arm["tasks"]["mqar"]["value"] > 0.1 for arm in self.report()["arms"]))
+
     def test_presets_are_possible(self):
         out, _ = run("compare", "--list")
         names = [line.split()[0] for line in out.splitlines()[1:]]
