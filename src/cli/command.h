@@ -24,6 +24,7 @@ int run_eval(std::span<const std::string> arguments);
 int run_generate(std::span<const std::string> arguments);
 int run_gates(std::span<const std::string> arguments);
 int run_info(std::span<const std::string> arguments);
+int run_runs(std::span<const std::string> arguments);
 int run_score(std::span<const std::string> arguments);
 int run_verify(std::span<const std::string> arguments);
 

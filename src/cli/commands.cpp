@@ -12,6 +12,7 @@ const std::vector<Command>& commands() {
       {"gates", "gate statistics of a model, per layer", run_gates, true},
       {"bench", "speed and memory of the architectures, in pairs", run_bench, true},
       {"compare", "train, evaluate and measure a grid of models, and report", run_compare},
+      {"runs", "list, show and compare training runs", run_runs},
       {"checkpoint", "list, verify, prune and compare checkpoints", run_checkpoint},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
       {"verify", "compare against reference cases", run_verify},

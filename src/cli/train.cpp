@@ -1,4 +1,5 @@
 // satformer train: trains a model from a configuration.
+#include <torch/headeronly/version.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -128,6 +129,8 @@ int run_train(std::span<const std::string> arguments) {
   request.window_log = a.window_log;
   request.peak_tflops = a.peak_tflops;
   request.note = note;
+  request.versions = {{"satformer", SATFORMER_VERSION}, {"libtorch", TORCH_VERSION}};
+  request.arguments = {arguments.begin(), arguments.end()};
   if (a.dry_run) {
     std::fputs(describe_run(settings, request).c_str(), stdout);
     return 0;

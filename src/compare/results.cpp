@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "checkpoint/run_folder.h"
@@ -65,36 +64,13 @@ double median_of(std::vector<double> values) {
 
 }  // namespace
 
-std::map<std::string, Curve> read_curves(const std::string& metrics_path, std::int64_t tokens_per_step) {
-  std::map<std::string, Curve> curves;
-  std::istringstream lines(read_file(metrics_path));
-  std::string line;
-  double seconds = 0;
-  while (std::getline(lines, line)) {
-    if (line.empty() || lines.eof()) continue;  // a line without its end is being written, or was cut by a kill
-    const Json json = parse_json(line, metrics_path, ExitCode::data);
-    const double step = number(json, "progress/step");
-    if (!std::isfinite(step)) fail(ExitCode::data, metrics_path, ": a line without progress/step");
-    if (const double told = number(json, "progress/seconds"); std::isfinite(told)) seconds = told;
-    for (const auto& [key, value] : json.items()) {
-      if (!value.is_number()) continue;
-      Curve& curve = curves[key];
-      curve.steps.push_back(step);
-      curve.tokens.push_back(step * static_cast<double>(tokens_per_step));
-      curve.seconds.push_back(seconds);
-      curve.values.push_back(value.get<double>());
-    }
-  }
-  return curves;
-}
-
 RunResult read_run(const Plan& plan, const PlannedRun& run) {
   RunResult result;
   const RunFolder folder(run.train_folder());
   result.trained = training_is_done(run);
   result.failure = recorded_failure(run);
   if (fs::exists(folder.metrics_path())) {
-    result.curves = read_curves(folder.metrics_path(), plan.cost(run.group, run.arm).tokens_per_step);
+    result.curves = read_curves(folder.metrics_path(), plan.cost(run.group, run.arm).tokens_per_step).all();
     for (const auto& [key, curve] : result.curves) result.last[key] = curve.values.back();
     if (const auto it = result.curves.find("perf/tokens_per_sec"); it != result.curves.end()) {
       result.tokens_per_second = median_of(it->second.values);

@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "compare/plan.h"
+#include "track/curves.h"
 
 namespace satformer {
-
-// A metric of one run over training; the four have one entry for each time it was measured.
-struct Curve {
-  std::vector<double> steps, tokens, seconds, values;  // seconds of training, without validations
-};
 
 struct TaskScore {
   double value = 0, error = 0;  // standard error; NaN where there is none
@@ -31,8 +27,6 @@ struct RunResult {
   double tokens_per_second = 0;            // median over the run
 };
 
-// Error(data) for lines that are not of a run; a last line without its end is left out.
-std::map<std::string, Curve> read_curves(const std::string& metrics_path, std::int64_t tokens_per_step);
 RunResult read_run(const Plan& plan, const PlannedRun& run);
 
 // Where `curve` first reaches `value`: its index, or nothing.

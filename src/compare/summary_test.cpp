@@ -5,11 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
-#include "base/test_error.h"
-#include "io/file.h"
-#include "io/test_folder.h"
-
 namespace satformer {
 namespace {
 
@@ -57,25 +52,6 @@ TEST(Verdict, NeedsAnIntervalOnOneSideOfZero) {
   a.difference = {5, 0.5, 0.1, 0.9};
   EXPECT_EQ(a.verdict(true), "better");
   EXPECT_EQ(a.verdict(false), "worse");
-}
-
-TEST(ReadCurves, CountsTokensAndKeepsTheSeconds) {
-  const TestFolder folder;
-  const std::string path = folder / "metrics.jsonl";
-  write_file_atomic(path,
-                    "{\"progress/step\":10,\"train/loss\":3.5,\"progress/seconds\":1.5}\n"
-                    "{\"progress/step\":20,\"val/loss\":3.0,\"train/frozen\":[\"x\"]}\n"
-                    "{\"progress/step\":30,\"val/lo");
-  const auto curves = read_curves(path, 100);
-  EXPECT_EQ(curves.at("val/loss").steps, std::vector<double>{20});
-  EXPECT_EQ(curves.at("val/loss").tokens, std::vector<double>{2000});
-  EXPECT_EQ(curves.at("val/loss").seconds, std::vector<double>{1.5});
-  EXPECT_EQ(curves.at("train/loss").values, std::vector<double>{3.5});
-  EXPECT_FALSE(curves.contains("train/frozen"));
-  write_file_atomic(path, "{\"train/loss\":3.5}\n");
-  EXPECT_NE(error_text([&] { read_curves(path, 1); }, ExitCode::data).find("progress/step"), std::string::npos);
-  write_file_atomic(path, "{\"train/lo\n");
-  EXPECT_THROW(read_curves(path, 1), Error);
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ std::string Page::html() const {
   }
   return concat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
                 "<meta http-equiv=\"Content-Security-Policy\" content=\"", policy, "\">\n",
+                refresh_ > 0 ? concat("<meta http-equiv=\"refresh\" content=\"", refresh_, "\">\n") : "",
                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
                 escape_xml(title_), "</title>\n<style>\n", css,
                 "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">To the content</a>\n",

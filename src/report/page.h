@@ -25,12 +25,15 @@ class Page {
   void facts(const std::vector<std::pair<std::string, std::string>>& facts);  // names and values
   void code(const std::string& text);                                         // a command line, as it is
 
+  // A browser loads the page again after so many seconds; 0: never.
+  void refresh(int seconds) { refresh_ = seconds; }
+
   std::string html() const;  // the whole document
 
  private:
   std::string title_, subtitle_, body_;
   std::vector<std::string> headings_;
-  int token_maps_ = 0;
+  int token_maps_ = 0, refresh_ = 0;
 };
 
 }  // namespace satformer

@@ -89,7 +89,8 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
   options.position = state_.windows;
   options.window_log = r_.window_log;
   loader_ = std::make_unique<BatchLoader>(r_.data.train, options);
-  metrics_ = std::make_unique<MetricsLog>(r_.folder->metrics_path(), state_.step);
+  tracker_ = std::make_unique<RunTracker>(
+      TrackerOptions{r_.folder->path(), state_.step, r_.settings->to_json(), r_.session});
   frozen_interval_ = config_.logging.frozen_interval.value_or(
       config_.training.dtype == pure_bfloat16 ? config_.logging.log_interval : 0);
   if (frozen_interval_ > 0) frozen_.emplace(r_.model->parameters());
@@ -108,7 +109,7 @@ TrainResult Trainer::run() {
   if (state_.step > 0 && state_.step < budget && logging.eval_interval > 0 &&
       state_.step % logging.eval_interval == 0 && state_.validated_step < state_.step) {
     Json values = Json::object();
-    if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) metrics_->add(state_.step, values);
+    if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) tracker_->add(state_.step, values);
   }
   while (state_.step < last && !result.stopped && !reached()) {
     result.stopped = stop_requested() || !train_step() || !finish_step();
@@ -118,13 +119,14 @@ TrainResult Trainer::run() {
     Json values = Json::object();
     result.stopped = !run_validation(0, values);
     if (!result.stopped) {
-      metrics_->add(state_.step, values);
+      tracker_->add(state_.step, values);
       result.validation = last_validation_;
       if (config_.checkpointing.save_final_model) save_final();
       result.complete = true;
     }
   }
-  metrics_->sync();
+  tracker_->sync();
+  tracker_->finish(result.complete ? RunState::complete : RunState::stopped);
   result.step = state_.step;
   result.checkpoint = checkpoint_;
   return result;
@@ -216,7 +218,7 @@ bool Trainer::finish_step() {
   if (due(config_.logging.eval_interval) && step < budget) {
     going = run_validation(config_.logging.eval_iters * windows_per_eval_iter, values);
   }
-  if (!values.empty()) metrics_->add(step, values);
+  if (!values.empty()) tracker_->add(step, values);
   if (!going) return false;
   if (hooks_.on_sample && due(config_.logging.sample_interval)) {
     const std::string text = hooks_.on_sample(*r_.model, step);
@@ -311,7 +313,7 @@ void Trainer::save() {
   if (config_.tokenizer.save_with_model && r_.tokenizer) {
     parts.save_tokenizer = [this](const std::string& directory) { r_.tokenizer->save(directory); };
   }
-  metrics_->sync();
+  tracker_->sync();
   const double start = now();
   checkpoint_ = save_checkpoint(*r_.folder, parts);
   saved_step_ = state_.step;

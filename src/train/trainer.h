@@ -12,9 +12,9 @@
 #include "infer/window_loss.h"
 #include "io/tokenizer.h"
 #include "nn/model.h"
+#include "track/run_tracker.h"
 #include "train/frozen.h"
 #include "train/loader.h"
-#include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/run_config.h"
 #include "train/run_data.h"
@@ -43,6 +43,7 @@ struct TrainResources {
   TrainingState state;                   // of that checkpoint
   std::int64_t max_steps = 0;            // stop and save after this step; 0: the whole budget
   std::string window_log;
+  Json session;                              // describe_session()
   std::optional<std::int64_t> document_end;  // with data.mask_documents
   double peak_flops = 0;                     // 0: no MFU
   std::string peak_name;                     // "measured" or "given"
@@ -89,7 +90,7 @@ class Trainer {
   Optimizer optimizer_;
   TrainingState state_;
   std::unique_ptr<BatchLoader> loader_;
-  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<RunTracker> tracker_;
   std::int64_t frozen_interval_ = 0;
   std::optional<FrozenParameters> frozen_;
   ProgressLine progress_;

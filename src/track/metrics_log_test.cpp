@@ -1,10 +1,11 @@
-#include "train/metrics.h"
+#include "track/metrics_log.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "train/test_run.h"
+#include "io/file.h"
+#include "io/test_folder.h"
 
 namespace satformer {
 namespace {

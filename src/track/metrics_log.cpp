@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "track/metrics_log.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
