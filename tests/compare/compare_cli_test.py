@@ -105,6 +105,15 @@ class Compare(unittest.TestCase):
             page = f.read()
         self.assertIn("y &amp; z", page)
         self.assertNotRegex(re.sub(r"http://www\.w3\.org/\S+", "", page), r"https?://")
+        out, _ = run("runs", "ls", self.output)
+        self.assertEqual(out.count("complete"), 4)
+        out, _ = run("runs", "compare", self.output, "--html", os.path.join(self.folder, "runs.html"))
+        self.assertIn("transformer/seed-1", out)
+        self.assertIn("system.seed", out)
+        run("runs", "show", os.path.join(self.output, "runs", "data", "tanh", "seed-1", "train"))
+        run("runs", "compare", os.path.join(self.output, "runs", "data", "tanh", "seed-1"), code=2)
+        run("runs", "show", self.output, code=6)
+        run("runs", "sl", code=2)
         for name in ("report.md", "tables/results.csv", "tables/curves.csv", "figures/val_accuracy-tokens.svg",
                      "figures/steps-to-target.svg", "figures/speed-train.svg"):
             self.assertTrue(os.path.getsize(os.path.join(self.output, name)) > 0, name)
