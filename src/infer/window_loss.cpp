@@ -72,7 +72,7 @@ WindowLoss window_loss(Model& model, const WindowSource& windows, const WindowLo
     forward.observer = options.observer;
     forward.document_end = options.document_end;
     const at::Tensor ids = tokens.narrow(1, 0, T).contiguous().to(device);
-    at::Tensor targets = tokens.narrow(1, 1, T).contiguous();
+    at::Tensor targets = tokens.narrow(1, 1, T).clone(at::MemoryFormat::Contiguous);  // a single row shares with ids
     result.targets += count * T;
     if (options.marked) {
       auto* target = targets.mutable_data_ptr<std::int64_t>();

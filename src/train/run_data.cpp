@@ -10,7 +10,7 @@ namespace satformer {
 namespace {
 
 std::shared_ptr<const TokenWindows> open_shards(const RunConfig& config, const std::string& prefix,
-                                                const Tokenizer* tokenizer) {
+                                                const Tokenizer* tokenizer, RunData& data) {
   const auto shards = std::make_shared<TokenShards>(config.data.data_dir, prefix);
   const auto windows = std::make_shared<TokenWindows>(shards, config.data.seq_length);
   const std::string hash = shards->manifest_tokenizer_sha256();
@@ -18,6 +18,7 @@ std::shared_ptr<const TokenWindows> open_shards(const RunConfig& config, const s
     fail(ExitCode::data, "the shards in '", config.data.data_dir, "' were made with another tokenizer (SHA-256 ",
          hash.substr(0, 12), "...) than tokenizer.name_or_path names (", tokenizer->sha256().substr(0, 12), "...)");
   }
+  data.text = shards->example_tokens() == 0 || !hash.empty();  // `prepare --synthetic` names the tokenizer of text
   return windows;
 }
 
@@ -30,6 +31,7 @@ void open_generator(const RunConfig& config, const Tokenizer* tokenizer, RunData
   }
   data.train = std::make_shared<SyntheticWindows>(options, tokenizer, training_examples, options.examples);
   data.validation = std::make_shared<SyntheticWindows>(options, tokenizer, validation_examples, options.val_examples);
+  data.text = task.text;
   data.generator = synthetic_settings(options, tokenizer).dump();
 }
 
@@ -52,9 +54,9 @@ RunData open_run_data(const RunConfig& config, const Tokenizer* tokenizer) {
   if (config.data.synthetic.task) {
     open_generator(config, tokenizer, data);
   } else {
-    const auto train = open_shards(config, config.data.train_prefix, tokenizer);
+    const auto train = open_shards(config, config.data.train_prefix, tokenizer, data);
     data.train = train;
-    data.validation = open_shards(config, config.data.val_prefix, tokenizer);
+    data.validation = open_shards(config, config.data.val_prefix, tokenizer, data);
     if (config.data.order == authors_order) {
       data.order = std::make_shared<AuthorsOrder>(
           train,

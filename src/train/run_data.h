@@ -15,6 +15,7 @@ struct RunData {
   std::shared_ptr<const WindowSource> train, validation;
   std::shared_ptr<const WindowOrder> order;  // of the training windows, as data.order names it
   bool marked = false;                       // the targets that count alone are learnt
+  bool text = true;                          // the ids are a tokenizer's
   std::string generator;                     // settings of generated windows, JSON; empty: shards
 };
 

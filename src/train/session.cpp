@@ -68,12 +68,12 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     fail(ExitCode::config, "the tokenizer has ", tokenizer->vocab_size(),
          " ids, but model.config_overrides.vocab_size is ", config.model.config.vocab_size);
   }
-  if (!tokenizer && data_is_text(config)) {
+  TrainResources r;
+  r.data = open_run_data(config, tokenizer.get());
+  if (!tokenizer && r.data.text) {
     note(concat("tokenizer ", config.tokenizer.name_or_path ? concat("'", *config.tokenizer.name_or_path, "' ") : "",
                 "is neither on this machine nor beside the data: checkpoints are saved without it"));
   }
-  TrainResources r;
-  r.data = open_run_data(config, tokenizer.get());
 
   const RunFolder folder(config.checkpointing.checkpoint_dir);
   const ResumePoint start = find_resume_point(settings, request);

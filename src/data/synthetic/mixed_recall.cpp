@@ -1,14 +1,15 @@
 // Mixed recall: half of the pairs return their value v as it is; the other half return (v + m) mod 8, m being the
-// digit right before the pair. A pair is one token, which holds key, value and which of the two it is, so that no
-// circuit has to join a key with what follows it: what a later layer needs of a raw pair is in the token itself, what
-// it needs of a contextual one is not.
+// digit right before the pair, 1 to 4: never the raw value, and from v alone a quarter of the answers at most. A pair
+// is one token, which holds key, value and which of the two it is, so that no circuit has to join a key with what
+// follows it: what a later layer needs of a raw pair is in the token itself, what it needs of a contextual one is
+// not.
 #include "data/synthetic/check.h"
 #include "data/synthetic/task.h"
 
 namespace satformer::synthetic {
 namespace {
 
-constexpr std::int64_t digits = 8, least_noise = 8;
+constexpr std::int64_t digits = 8, least_noise = 8, largest_before = 4;
 
 // Ids: the digits, then a query for each key, then pairs by (contextual, key, value), then noise.
 struct Vocabulary {
@@ -37,7 +38,7 @@ ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
     // Every other pair in a random order: the halves are exact.
     for (std::size_t i = 0; i < key.size(); ++i) {
       const bool contextual = order[i] % 2 == 1;
-      const std::int64_t before = draws.below(digits), value = draws.below(digits);
+      const std::int64_t before = draws.between(1, largest_before), value = draws.below(digits);
       kind[i] = contextual ? TokenKind::contextual : TokenKind::raw;
       answer[i] = contextual ? (value + before) % digits : value;
       example.add(before, contextual ? TokenKind::context : TokenKind::noise);
