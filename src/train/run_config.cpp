@@ -117,6 +117,10 @@ void LoggingSection::visit(FieldVisitor& v) {
       "frozen_interval", &frozen_interval,
       "steps between looks for parameters that no longer change; 0: never; null: as log_interval with pure-bfloat16",
       {.min = 0});
+  v.field(
+      "gate_interval", &gate_interval,
+      "steps between statistics of SATFormer's gates in metrics.jsonl, taken from the step's own forward; 0: never",
+      {.min = 0});
   v.field("sample_prompt", &sample_prompt, "what sample texts continue");
   v.field("sample_tokens", &sample_tokens, "length of sample texts", {.min = 1, .max = 1 << 20});
   v.field("wandb_project", &wandb_project, "Weights & Biases project", unused);
