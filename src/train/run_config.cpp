@@ -228,6 +228,9 @@ RunSettings::RunSettings(const ConfigSources& sources)
 
   unused_ = binding_->unused();
   if (workers_count) std::erase(unused_, workers);
+  if (config.logging.gate_interval > 0 && config.model.config.effective_value_path() != "satformer") {
+    unused_.push_back("logging.gate_interval");
+  }
   for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
