@@ -1,5 +1,5 @@
 """satformer analyze through the program: what it writes, that edits of the same meaning agree, and what it answers to
-bad input. Usage: analyze_test.py SATFORMER"""
+bad input. Usage: analyze_test.py SATFORMER GOLDEN_DIR"""
 import csv
 import json
 import os
@@ -9,8 +9,6 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-SATFORMER = sys.argv[1]
-sys.argv[2:] = ["-"] if len(sys.argv) < 3 else sys.argv[2:]
 from pipeline_test import SENTENCES, config, run  # noqa: E402
 
 
