@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/tensor_io.h"
 #include "io/file.h"
+#include "io/safetensors.h"
 #include "io/test_folder.h"
 
 namespace satformer {
@@ -58,6 +60,39 @@ TEST(ModelIo, SavesThemAsItsOwn) {
   for (const Parameter& p : loaded.model->parameters().list()) {
     EXPECT_TRUE(again.model->parameters().find(p.name)->value.equal(p.value)) << p.name;
   }
+}
+
+TEST(ModelIo, ATiedHeadIsStoredOnceAndMustAgree) {
+  const TestFolder folder;
+  const LoadedModel loaded = load_model(authors_folder, at::kCPU);
+  save_model(*loaded.model, folder.path());
+  const std::string weights = folder / "model.safetensors";
+  // The same tensors with `head` as a second copy.
+  const auto write_with_head = [&](const at::Tensor& head) {
+    const TestFolder there;
+    save_model(*loaded.model, there.path());
+    const SafetensorsFile file(there / "model.safetensors");
+    std::vector<TensorView> views = file.tensors();
+    views.push_back(view_of_tensor("lm_head.weight", head));
+    write_safetensors(weights, views);
+  };
+  EXPECT_EQ(SafetensorsFile(weights).find("lm_head.weight"), nullptr);
+  const at::Tensor embedding = loaded.model->parameters().find("model.embeddings.weight")->value.detach();
+  write_with_head(embedding.contiguous());
+  EXPECT_TRUE(load_model(folder.path(), at::kCPU).model->config().tie_word_embeddings);
+  write_with_head(embedding.add(1).contiguous());
+  EXPECT_NE(message(folder.path()).find("lm_head.weight differs from model.embeddings.weight"), std::string::npos);
+
+  Json config = read_json_file(folder / "config.json");
+  config["tie_word_embeddings"] = false;
+  write_file_atomic(folder / "config.json", config.dump());
+  const LoadedModel untied = load_model(folder.path(), at::kCPU);
+  EXPECT_TRUE(untied.model->parameters().find("lm_head.weight")->value.detach().equal(embedding.add(1)));
+  save_model(*loaded.model, folder.path());
+  config = read_json_file(folder / "config.json");
+  config["tie_word_embeddings"] = false;
+  write_file_atomic(folder / "config.json", config.dump());
+  EXPECT_NE(message(folder.path()).find("'lm_head.weight' of the satformer model is missing"), std::string::npos);
 }
 
 TEST(ModelIo, OtherFilesUnderThatNameAreRefused) {

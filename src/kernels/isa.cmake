@@ -21,5 +21,6 @@ endif()
 set_property(GLOBAL APPEND PROPERTY SATFORMER_LIBRARIES satformer_isa)
 
 # The one file that opens parallel regions (at::parallel_for is serial without the flag).
-set_source_files_properties("${CMAKE_SOURCE_DIR}/src/kernels/parallel.cpp" PROPERTIES COMPILE_OPTIONS "-fopenmp")
+set_source_files_properties("${CMAKE_SOURCE_DIR}/src/kernels/parallel.cpp" PROPERTIES COMPILE_OPTIONS "-fopenmp"
+  SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(satformer_isa INTERFACE gomp)
