@@ -62,10 +62,10 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   if (context.observer) {
     AttentionView view{output_BTC, {}, {}};
     if (!pass.cache) {
-      view.attend = [&](const at::Tensor& values) { return project(attention(q_BTHD, k_BTHD, values, pass.mask)); };
+      view.attend = [&](const at::Tensor& v) { return project(attention(q_BTHD, k_BTHD, v, pass.mask)); };
     }
-    view.project = [&](const at::Tensor& values) {
-      return project(add_over_groups(at::zeros(out_BTHD.sizes(), values.options()), values));
+    view.project = [&](const at::Tensor& v) {
+      return project(add_over_groups(at::zeros(out_BTHD.sizes(), v.options()), v));
     };
     context.observer->attention(layer_, view);
   }

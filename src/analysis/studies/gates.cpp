@@ -30,12 +30,15 @@ Figures figures_of(const std::vector<float>& gates, double saturation) {
   f.mean = mean_of(gates);
   f.max = gates.front();
   double squares = 0;
+  std::int64_t zeros = 0, saturated = 0;
   for (const float g : gates) {
     squares += (g - f.mean) * (g - f.mean);
     f.max = std::max(f.max, static_cast<double>(g));
-    f.zeros += (g == 0.0f) / n;
-    f.saturated += (std::fabs(g) >= saturation) / n;
+    zeros += g == 0.0f;
+    saturated += std::fabs(g) >= saturation;
   }
+  f.zeros = static_cast<double>(zeros) / n;
+  f.saturated = static_cast<double>(saturated) / n;
   f.std_dev = std::sqrt(squares / n);
   f.spread = concentration(gates);
   return f;
