@@ -1,80 +1,93 @@
 #include "report/bar_chart.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/error.h"
-#include "report/escape.h"
+#include "report/palette.h"
+#include "report/svg.h"
 
 namespace satformer {
 namespace {
 
-std::string number(double value) {
+std::string shown(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
+  std::snprintf(text, sizeof text, std::abs(value) >= 100 && std::abs(value) < 1e7 ? "%.0f" : "%.3g", value);
   return text;
 }
 
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value >= 100 ? "%.0f" : "%.3g", value);
-  return text;
+bool usable(double value) { return std::abs(value) <= 1e300; }
+
+std::string beside(const Bar& bar) {
+  if (!bar.text.empty()) return bar.text;
+  return std::isfinite(bar.value) ? shown(bar.value) : "not available";
+}
+
+bool has_whisker(const Bar& bar) {
+  return usable(bar.value) && usable(bar.low) && usable(bar.high) && bar.high > bar.low;
 }
 
 }  // namespace
 
 std::string bar_chart_svg(const BarChart& chart) {
-  constexpr double width = 720, label_width = 170, text_width = 190, row = 30, bar_height = 16;
-  const double top = chart.subtitle.empty() ? 52 : 70;
-  const double height = top + row * static_cast<double>(chart.bars.size()) + 16;
-  double largest = chart.reference;
-  for (const Bar& bar : chart.bars) largest = std::max({largest, bar.value, bar.high});
-  const double plot = width - label_width - text_width, scale = largest > 0 ? plot / largest : 0;
-  const auto x = [&](double value) { return number(label_width + value * scale); };
-  std::string svg = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(width), " ",
-                           number(height), "\" width=\"", number(width), "\" height=\"", number(height),
-                           "\" role=\"img\" aria-label=\"", escape_xml(chart.title), "\">\n");
-  svg +=
-      "<style>\n"
-      "text { font: 13px system-ui, sans-serif; fill: #1f2933; } .title { font-weight: 600; font-size: 15px; }\n"
-      ".soft { fill: #66727f; paint-order: stroke; stroke: #ffffff; stroke-width: 3; } .bar { fill: #2f6fb0; } "
-      ".faint { fill: #a9b8c6; } .paper { fill: #ffffff; }\n"
-      ".line { stroke: #1f2933; stroke-width: 1.5; } .reference { stroke: #66727f; stroke-dasharray: 4 4; }\n"
-      "@media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #9aa7b4; stroke: #14191f; } .bar "
-      "{ fill: #5b9bd5; "
-      "}\n"
-      "  .faint { fill: #51606e; } .paper { fill: #14191f; } .line { stroke: #e6edf3; } .reference { stroke: "
-      "#9aa7b4; } }\n"
-      "</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
-  svg += concat("<text class=\"title\" x=\"16\" y=\"28\">", escape_xml(chart.title), "</text>\n");
-  if (!chart.subtitle.empty()) {
-    svg += concat("<text class=\"soft\" x=\"16\" y=\"48\">", escape_xml(chart.subtitle), "</text>\n");
-  }
-  double y = top;
+  constexpr double row = 30, bar_height = 16;
+  double label_width = 170, text_room = 190;
+  const double reference = usable(chart.reference) ? chart.reference : 0;
+  double lowest = std::min(0.0, reference), highest = std::max(0.0, reference);
+  std::string description;
   for (const Bar& bar : chart.bars) {
-    const double middle = y + bar_height / 2;
-    svg += concat("<text x=\"", number(label_width - 10), "\" y=\"", number(middle + 5), "\" text-anchor=\"end\">",
-                  escape_xml(bar.label), "</text>\n");
-    svg += concat("<rect class=\"", bar.faint ? "faint" : "bar", "\" x=\"", number(label_width), "\" y=\"", number(y),
-                  "\" width=\"", number(bar.value * scale), "\" height=\"", number(bar_height), "\"/>\n");
-    if (bar.high > bar.low) {
-      svg += concat("<line class=\"line\" x1=\"", x(bar.low), "\" x2=\"", x(bar.high), "\" y1=\"", number(middle),
-                    "\" y2=\"", number(middle), "\"/>\n");
-      for (const double end : {bar.low, bar.high}) {
-        svg += concat("<line class=\"line\" x1=\"", x(end), "\" x2=\"", x(end), "\" y1=\"", number(middle - 4),
-                      "\" y2=\"", number(middle + 4), "\"/>\n");
-      }
+    label_width = std::max(label_width, text_width(bar.label) + 10 + chart_margin);
+    text_room = std::max(text_room, text_width(beside(bar)) + 8 + chart_margin);
+    description += concat(description.empty() ? "" : "; ", bar.label, ": ", beside(bar));
+    if (!usable(bar.value)) continue;
+    lowest = std::min(lowest, bar.value);
+    highest = std::max(highest, bar.value);
+    if (!has_whisker(bar)) continue;
+    lowest = std::min(lowest, bar.low);
+    highest = std::max(highest, bar.high);
+  }
+  label_width = std::min(label_width, 280.0);
+  text_room = std::min(text_room, 260.0);
+  const double plot = chart_width - label_width - text_room;
+  const double range = highest / 2 - lowest / 2;  // halves: no overflow
+  const auto x = [&](double value) {
+    return label_width + (range > 0 ? plot * ((value / 2 - lowest / 2) / range) : 0);
+  };
+  Svg svg;
+  const double top = svg.heading(chart.title, chart.subtitle) + (chart.subtitle.empty() ? 24 : 22);
+  double y = top;
+  SeriesColours colours;
+  const std::string* group = nullptr;
+  for (const Bar& bar : chart.bars) {
+    if (!bar.group.empty() && (!group || *group != bar.group)) {
+      if (group) y += 6;
+      svg.fitted_text({chart_margin, y + 13, chart_width - 2 * chart_margin, 0}, bar.group, "heading", Anchor::start);
+      y += 26;
     }
-    svg += concat("<text class=\"soft\" x=\"", number(label_width + std::max(bar.value, bar.high) * scale + 8),
-                  "\" y=\"", number(middle + 5), "\">", escape_xml(bar.text.empty() ? shown(bar.value) : bar.text),
-                  "</text>\n");
+    group = &bar.group;
+    const double middle = y + bar_height / 2;
+    svg.fitted_text({chart_margin, middle + 5, label_width - 10 - chart_margin, 0}, bar.label, "label", Anchor::end);
+    double end = x(0);
+    if (usable(bar.value)) {
+      const std::string classes = bar.faint            ? "faint"
+                                  : bar.colour.empty() ? "bar"
+                                                       : concat("fill-", colours.of(bar.colour));
+      svg.rect({x(std::min(bar.value, 0.0)), y, std::abs(x(bar.value) - x(0)), bar_height}, classes);
+      end = std::max(end, x(bar.value));
+    }
+    if (has_whisker(bar)) {
+      svg.line(x(bar.low), middle, x(bar.high), middle, "line");
+      for (const double at : {bar.low, bar.high}) svg.line(x(at), middle - 4, x(at), middle + 4, "line");
+      end = std::max(end, x(bar.high));
+    }
+    svg.fitted_text({end + 8, middle + 5, chart_width - end - 8 - 4, 0}, beside(bar), "soft halo", Anchor::start);
     y += row;
   }
-  if (chart.reference > 0) {
-    svg += concat("<line class=\"reference\" x1=\"", x(chart.reference), "\" x2=\"", x(chart.reference), "\" y1=\"",
-                  number(top - 8), "\" y2=\"", number(y - row + bar_height + 8), "\"/>\n");
-  }
-  return svg + "</svg>\n";
+  const double bottom = y - row + bar_height + 8;
+  if (lowest < 0) svg.line(x(0), top - 8, x(0), bottom, "axis");
+  if (reference != 0) svg.line(x(reference), top - 8, x(reference), bottom, "reference");
+  return svg.document(chart.title, description, y + 16, false);
 }
 
 }  // namespace satformer

@@ -7,18 +7,18 @@
 namespace satformer {
 
 struct Bar {
-  std::string label;
+  std::string label = {};
   double value = 0;
   double low = 0, high = 0;  // ends of the whisker; equal: none
-  std::string text;          // beside the bar; empty: the value
+  std::string text = {};     // beside the bar; empty: the value
   bool faint = false;        // a bar to compare with
-  std::string group;         // bars in a row with the same group stand under its name
-  std::string colour;        // an architecture or any other key of a series colour; empty: the usual one
+  std::string group = {};    // bars in a row with the same group stand under its name
+  std::string colour = {};   // an architecture or any other key of a series colour; empty: the usual one
 };
 
 struct BarChart {
-  std::string title, subtitle;
-  std::vector<Bar> bars;
+  std::string title = {}, subtitle = {};
+  std::vector<Bar> bars = {};
   double reference = 0;  // a dashed line at this value; 0: none
 };
 

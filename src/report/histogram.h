@@ -8,15 +8,15 @@
 namespace satformer {
 
 struct HistogramSeries {
-  std::string label;
-  std::vector<double> counts;  // one for each bin: counts, shares or densities, not negative
-  std::string group;           // as in report/line_chart.h
+  std::string label = {};
+  std::vector<double> counts = {};  // one for each bin: counts, shares or densities, not negative
+  std::string group = {};           // as in report/line_chart.h
 };
 
 struct Histogram {
-  std::string title, subtitle, x_label, y_label;
-  std::vector<double> edges;  // of the bins, rising, one more than bins
-  std::vector<HistogramSeries> series;
+  std::string title = {}, subtitle = {}, x_label = {}, y_label = {};
+  std::vector<double> edges = {};  // of the bins, rising, one more than bins
+  std::vector<HistogramSeries> series = {};
   bool log_y = false;
 };
 

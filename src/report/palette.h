@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +10,8 @@
 namespace satformer {
 
 struct Colour {
-  std::string_view name;         // the CSS variable is --name
-  std::string_view light, dark;  // #rrggbb
+  std::string name = {};              // the CSS variable is --name
+  std::string light = {}, dark = {};  // #rrggbb
 };
 
 inline constexpr int series_colours = 8;
@@ -35,15 +34,22 @@ class SeriesColours {
 enum class ScaleKind { sequential, diverging };
 inline constexpr int scale_steps = 33;  // colours of a scale; the middle one is 16
 
-std::span<const Colour>
-palette();  // all named colours, the steps of the scales too: sequential-0, diverging-32, series-7
+// All named colours: those of pages (ink, soft, paper ...), series-0 to series-7, and the steps of the scales from
+// sequential-0 to diverging-32, and for text on them black or white, on-sequential-0 to on-diverging-32.
+std::vector<Colour> palette();
+
+// The step whose colour a value has; what is outside low and high has an end's. All finite, low < high.
+int scale_step(double value, double low, double high);
+std::string scale_class(ScaleKind kind, int step);  // of a cell: "sequential-12"
 
 // :root rules that define every colour as a CSS variable for both schemes. The root's attribute data-theme (light,
 // dark) overrides the reader's preference; print is light.
 std::string palette_css();
 
-// The rules of charts (assets/chart.css) with colours written out for both schemes, for an SVG file that stands
-// alone.
+// The rules of charts (assets/chart.css) and of the cells of scales, in those variables.
+std::string chart_css();
+
+// The same with the colours written out for both schemes, for an SVG file that stands alone.
 std::string standalone_chart_css(bool scales);
 
 }  // namespace satformer

@@ -8,18 +8,18 @@
 namespace satformer {
 
 struct ScatterPoint {
-  std::string label;
+  std::string label = {};
   double x = 0, y = 0;
-  std::optional<double> x_low, x_high, y_low, y_high;  // ends of error bars
-  std::string group;                                   // as in report/line_chart.h
+  std::optional<double> x_low = {}, x_high = {}, y_low = {}, y_high = {};  // ends of error bars
+  std::string group = {};                                                  // as in report/line_chart.h
 };
 
 enum class Better { lower, higher };
 
 struct Scatter {
-  std::string title, subtitle, x_label, y_label;
+  std::string title = {}, subtitle = {}, x_label = {}, y_label = {};
   bool log_x = false, log_y = false;
-  std::vector<ScatterPoint> points;
+  std::vector<ScatterPoint> points = {};
   bool front = false;  // draw the Pareto front
   Better better_x = Better::lower, better_y = Better::lower;
 };

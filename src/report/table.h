@@ -10,16 +10,16 @@
 namespace satformer {
 
 struct Column {
-  std::string name;
-  bool numeric = false;  // right-aligned
-  std::string unit;      // shown behind the name
+  std::string name = {};
+  bool numeric = false;   // right-aligned
+  std::string unit = {};  // shown behind the name
 };
 
 struct Cell {
-  std::string text;             // what is shown; empty: the value in four significant digits
-  std::optional<double> value;  // what CSV holds and what is sorted by; not finite counts as none
-  std::string note;             // shown behind the text, e.g. "± 0.3"
-  bool best = false;            // emphasised
+  std::string text = {};             // what is shown; empty: the value in four significant digits
+  std::optional<double> value = {};  // what CSV holds and what is sorted by; not finite counts as none
+  std::string note = {};             // shown behind the text, e.g. "± 0.3"
+  bool best = false;                 // emphasised
 
   Cell() = default;
   Cell(std::string shown) : text(std::move(shown)) {}  // NOLINT(google-explicit-constructor): rows are lists of cells
@@ -30,10 +30,10 @@ struct Cell {
 };
 
 struct Table {
-  std::string caption;
-  std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;  // as many cells as columns, or Error(internal)
-  std::vector<std::string> notes;       // below the table
+  std::string caption = {};
+  std::vector<Column> columns = {};
+  std::vector<std::vector<Cell>> rows = {};  // as many cells as columns, or Error(internal)
+  std::vector<std::string> notes = {};       // below the table
 };
 
 std::string cell_text(const Cell& cell);  // text, or the formatted value, without the note; "–" if there is neither

@@ -11,24 +11,23 @@
 namespace satformer {
 
 struct TokenScale {
-  std::string name;  // of the values: "gate", "loss (nats)"
+  std::string name = {};  // of the values: "gate", "loss (nats)"
   ScaleKind kind = ScaleKind::sequential;
-  std::optional<double> low,
-      high;  // where the colours end; unset: at the values of its tracks, around zero if diverging
+  std::optional<double> low = {}, high = {};  // colours' ends; unset: those of the values, around zero if diverging
 };
 
 struct TokenTrack {
-  std::string name;            // "head 5"
-  std::string group;           // "layer 3"
-  std::vector<double> values;  // one for each token; not finite: blank
-  int scale = 0;               // index into TokenMap::scales
+  std::string name = {};            // "head 5"
+  std::string group = {};           // "layer 3"
+  std::vector<double> values = {};  // one for each token; not finite: blank
+  int scale = 0;                    // index into TokenMap::scales
 };
 
 struct TokenMap {
-  std::string title;
-  std::vector<std::string> tokens;  // pieces of text; white space is shown as signs
-  std::vector<TokenScale> scales = {TokenScale{}};
-  std::vector<TokenTrack> tracks;  // those of a group in a row
+  std::string title = {};
+  std::vector<std::string> tokens = {};  // pieces of text; white space is shown as signs
+  std::vector<TokenScale> scales = std::vector<TokenScale>(1);
+  std::vector<TokenTrack> tracks = {};  // those of a group in a row
 };
 
 inline constexpr std::size_t max_tokens = 4096, max_tracks = 256;
