@@ -22,6 +22,7 @@
 #include "analysis/value_gradients.h"
 #include "analysis/value_strength.h"
 #include "base/test_error.h"
+#include "io/file.h"
 #include "io/test_folder.h"
 #include "probe/weight_edits.h"
 
@@ -295,7 +296,9 @@ TEST(ValueGradients, AgreeWithFiniteDifferences) {
     const ValueGradients g = value_gradients(*model, tokens, {});
     ASSERT_EQ(g.layers.size(), 3u);
     EXPECT_NEAR(g.layers[1].gate, std::fabs(slope), 2e-3 * std::max(1.0, std::fabs(slope))) << place;
-    if (c.value_place == "values") EXPECT_NEAR(g.layers[1].early, 0.5 * g.layers[1].own, 1e-6);
+    if (c.value_place == "values") {
+      EXPECT_NEAR(g.layers[1].early, 0.5 * g.layers[1].own, 1e-6);
+    }
     EXPECT_FALSE(value(*model, name).grad().defined());
     EXPECT_GT(g.totals.at(0), 0);
   }

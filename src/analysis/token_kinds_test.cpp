@@ -52,8 +52,8 @@ TEST(RuleKinds, EachByteHasTheKindOfItsWord) {
 }
 
 TEST(RuleKinds, PiecesAreJoinedToWords) {
-  std::vector<std::string> texts;
-  for (int i = 0; i < 40; ++i) texts.push_back("the lamp and the table are there; another lamplight tablecloth\n");
+  const std::string sentence = "the lamp and the table are there; another lamplight tablecloth\n";
+  const std::vector<std::string> texts(40, sentence);
   const auto tokenizer = make_sentencepiece_tokenizer(train_sentencepiece(texts, 300), "x");
   const auto kinds = make_rule_kinds(*tokenizer, default_kind_rules(), "x");
   const std::string text = "another lamp and the tablecloth.";

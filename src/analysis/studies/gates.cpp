@@ -191,14 +191,17 @@ void study_gates(const StudyInput& input, StudyResult& result) {
   profile.title = "Gates over depth";
   profile.x_label = "layer";
   profile.y_label = "mean gate, share";
-  Line mean = named_line("mean gate"), zero = named_line("share of zeros", {}, {}, true);
+  Line mean = named_line("mean gate"), zero = named_line("share of zeros"),
+       start = named_line("zeros before training", {}, {}, true);
   for (const auto& [layer, values] : depth) {
     mean.xs.push_back(static_cast<double>(layer));
     mean.ys.push_back(values.first);
     zero.xs.push_back(static_cast<double>(layer));
     zero.ys.push_back(values.second);
+    start.xs.push_back(static_cast<double>(layer));
+    start.ys.push_back(initial.layer(layer).zero_share);
   }
-  profile.lines = {mean, zero};
+  profile.lines = {mean, zero, start};
   result.figure(line_chart_svg(profile), pool ? "Means are sums over the source layers." : "");
   result.figure(heat_map_svg(head_map("Mean gate of each layer and head", m.gates, means)));
   HeatMap zero_map = head_map("Share of exact zeros", m.gates, zeros);
