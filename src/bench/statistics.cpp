@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/random.h"
-
 namespace satformer {
 
 double median(std::vector<double> values) {
@@ -16,19 +14,12 @@ double median(std::vector<double> values) {
 
 Interval bootstrap_median(std::span<const double> values, std::uint64_t seed) {
   if (values.empty()) return {median({}), median({})};
-  constexpr std::size_t resamples = 10'000;
-  const Philox random(seed, hash_name("bootstrap"));
-  std::vector<double> medians, sample(values.size());
-  std::uint64_t counter = 0;
-  for (std::size_t r = 0; r < resamples; ++r) {
-    for (double& value : sample) {
-      const auto index = static_cast<std::size_t>(random.uniform(counter++) * static_cast<double>(values.size()));
-      value = values[std::min(index, values.size() - 1)];
-    }
-    medians.push_back(median(sample));
-  }
-  std::sort(medians.begin(), medians.end());
-  return {medians[resamples / 40], medians[resamples - 1 - resamples / 40]};
+  std::vector<double> sample(values.size());
+  return bootstrap_interval(values.size(), 10'000, Philox(seed, hash_name("bootstrap")),
+                            [&](std::span<const std::size_t> draw) {
+                              for (std::size_t i = 0; i < draw.size(); ++i) sample[i] = values[draw[i]];
+                              return median(sample);
+                            });
 }
 
 }  // namespace satformer

@@ -15,6 +15,7 @@ struct Command {
 };
 const std::vector<Command>& commands();
 
+int run_analyze(std::span<const std::string> arguments);
 int run_bench(std::span<const std::string> arguments);
 int run_prepare(std::span<const std::string> arguments);
 int run_train(std::span<const std::string> arguments);

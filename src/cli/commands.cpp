@@ -10,6 +10,7 @@ const std::vector<Command>& commands() {
       {"score", "log-likelihoods of JSON lines", run_score, true},
       {"generate", "continue a prompt", run_generate, true},
       {"gates", "gate statistics of a model, per layer", run_gates, true},
+      {"analyze", "take a model apart: gates, interventions, probes", run_analyze, true},
       {"bench", "speed and memory of the architectures, in pairs", run_bench, true},
       {"compare", "train, evaluate and measure a grid of models, and report", run_compare},
       {"runs", "list, show and compare training runs", run_runs},

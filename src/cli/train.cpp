@@ -21,7 +21,7 @@ namespace {
 
 struct TrainArguments {
   std::string config, resume, device, dtype, window_log;
-  std::string seed, threads;
+  std::string seed, threads, log_gates;
   std::int64_t max_steps = 0;
   double peak_tflops = 0;
   bool dry_run = false, overwrite = false, show_config = false;
@@ -35,6 +35,7 @@ ConfigSources sources_of(const TrainArguments& arguments, const std::vector<std:
   if (!arguments.device.empty()) sources.overrides.push_back("system.device=" + arguments.device);
   if (!arguments.dtype.empty()) sources.overrides.push_back("training.dtype=" + arguments.dtype);
   if (!arguments.seed.empty()) sources.overrides.push_back("system.seed=" + arguments.seed);
+  if (!arguments.log_gates.empty()) sources.overrides.push_back("logging.gate_interval=" + arguments.log_gates);
   if (!arguments.threads.empty()) sources.overrides.push_back("system.threads=" + arguments.threads);
   return sources;
 }
@@ -105,6 +106,8 @@ int run_train(std::span<const std::string> arguments) {
   options.add("--dtype", a.dtype, "float32, bfloat16 or pure-bfloat16 (training.dtype)");
   options.add("--seed", a.seed, "seed (system.seed)");
   options.add("--threads", a.threads, "CPU threads (system.threads)");
+  options.add("--log-gates", a.log_gates,
+              "steps between statistics of gates in metrics.jsonl (logging.gate_interval)");
   options.add("--peak-tflops", a.peak_tflops, "the device's peak for MFU; without it a matrix product is timed");
   options.add("--window-log", a.window_log, "append 'epoch shard offset' of every window trained on to this file");
   options.allow_overrides();

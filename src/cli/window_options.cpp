@@ -23,19 +23,23 @@ void check_same_tokenizer(const LoadedModel& loaded, const TokenShards& shards, 
 
 }  // namespace
 
-void WindowOptions::add_to(Options& options, bool data_required) {
-  options.add("--data-dir,-d", data_dir, "Folder of token shards", data_required)
+void WindowOptions::add_to(Options& options, bool data_required, const char* output_help) {
+  options.add("--data-dir,--data,-d", data_dir, "Folder of token shards", data_required)
       .add("--prefix", prefix, "Shards to read: PREFIX*.bin (default val)")
       .add("--seq-length", seq_length, "Targets per window (0: as the model was trained)")
       .add("--batch-size,-b", batch_size, "Windows at once")
       .add("--limit", limit, "Only the first N windows (0: all)")
-      .add("--output,-o", output, "Write the result as JSON to this file");
+      .add("--output,-o", output, output_help);
 }
 
-std::unique_ptr<AtomicFile> WindowOptions::check_and_open_output() const {
+void WindowOptions::check() const {
   if (batch_size < 1) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1");
   if (limit < 0) fail(ExitCode::usage, "--limit ", limit, " must be at least 0 (0: all windows)");
   if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: as trained)");
+}
+
+std::unique_ptr<AtomicFile> WindowOptions::check_and_open_output() const {
+  check();
   return output.empty() ? nullptr : std::make_unique<AtomicFile>(output);
 }
 

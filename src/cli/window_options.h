@@ -17,8 +17,10 @@ struct WindowOptions {
   std::string data_dir, prefix = "val", output;
   std::int64_t seq_length = 0, batch_size = 8, limit = 0;
 
-  void add_to(Options& options, bool data_required);
-  // After parsing. Error(usage) for numbers out of range; opens --output, so that a bad path is told before the work.
+  void add_to(Options& options, bool data_required,
+              const char* output_help = "Write the result as JSON to this file");
+  void check() const;  // after parsing: Error(usage) for numbers out of range
+  // check(), and opens --output as a file, so that a bad path is told before the work.
   std::unique_ptr<AtomicFile> check_and_open_output() const;
   // The windows, for a loaded model. Errors: usage (no --data-dir), config (longer than the model's context), data
   // (shards missing, ids outside the model's vocabulary, made with another tokenizer than the model's).

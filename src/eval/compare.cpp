@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/bootstrap.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "eval/rows.h"
 
 namespace satformer {
@@ -96,23 +96,13 @@ PairedDifference difference_of(std::string task, std::string metric, const std::
     result.better += b > a;
     result.worse += b < a;
   }
-  const Philox random(hash_name(task + "/" + metric), 0);
-  std::uint64_t counter = 0;
-  std::vector<double> draws;
-  for (std::int64_t r = 0; r < resamples; ++r) {
-    const auto [a, b] = means([&](std::size_t) {
-      return static_cast<std::size_t>(random.uniform(counter++) * static_cast<double>(pairs.size()));
-    });
-    draws.push_back(b - a);
-  }
-  std::sort(draws.begin(), draws.end());
-  if (!draws.empty()) {
-    const auto at = [&](double q) {
-      return draws[static_cast<std::size_t>(q * static_cast<double>(draws.size() - 1))];
-    };
-    result.low = at(0.025);
-    result.high = at(0.975);
-  }
+  const Interval interval = bootstrap_interval(pairs.size(), resamples, Philox(hash_name(task + "/" + metric), 0),
+                                               [&](std::span<const std::size_t> draw) {
+                                                 const auto [a, b] = means([&](std::size_t i) { return draw[i]; });
+                                                 return b - a;
+                                               });
+  result.low = interval.low;
+  result.high = interval.high;
   result.documents = static_cast<std::int64_t>(pairs.size());
   result.task = std::move(task);
   result.metric = std::move(metric);

@@ -1,9 +1,11 @@
 #include "nn/attention_layer.h"
 
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/error.h"
 #include "kernels/swiglu/swiglu.h"
+#include "nn/values/sources.h"
 
 namespace satformer {
 
@@ -50,10 +52,24 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
   at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
   out_BTHD = value_path.add_to_output(layer_, input.v, out_BTHD, values, context);
-  if (pass.query_valid_BT.defined()) {
-    out_BTHD = out_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
+  const auto project = [&](at::Tensor heads_BTHD) {
+    if (pass.query_valid_BT.defined()) {
+      heads_BTHD = heads_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
+    }
+    return at::linear(heads_BTHD.reshape({B, T, num_heads_ * head_dim_}), w(o_weight_));
+  };
+  const at::Tensor output_BTC = project(out_BTHD);
+  if (context.observer) {
+    AttentionView view{output_BTC, {}, {}};
+    if (!pass.cache) {
+      view.attend = [&](const at::Tensor& v) { return project(attention(q_BTHD, k_BTHD, v, pass.mask)); };
+    }
+    view.project = [&](const at::Tensor& v) {
+      return project(add_over_groups(at::zeros(out_BTHD.sizes(), v.options()), v));
+    };
+    context.observer->attention(layer_, view);
   }
-  return at::linear(out_BTHD.reshape({B, T, num_heads_ * head_dim_}), w(o_weight_));
+  return output_BTC;
 }
 
 MlpLayer::MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store) {

@@ -4,8 +4,19 @@
 #include "kernels/tensor.h"
 
 #include <cstdint>
+#include <functional>
 
 namespace satformer {
+
+// What an observer may ask of an attention sublayer while it runs. Attention and its output projection are linear in
+// the values, so that parts of the values give the parts of the output. Both functions take values [B, T, Hkv, D].
+struct AttentionView {
+  at::Tensor output_BTC;  // what the sublayer gives
+  // Through this layer's attention weights and output projection, [B, T, C]. Empty in passes with a cache.
+  std::function<at::Tensor(const at::Tensor& values_BTHD)> attend;
+  // Through the output projection alone, each KV head's for its group of query heads, [B, T, C].
+  std::function<at::Tensor(const at::Tensor& values_BTHD)> project;
+};
 
 class LayerObserver {
  public:
@@ -26,6 +37,11 @@ class LayerObserver {
     (void)layer;
     (void)own_BTHD;
     return mixed_BTHD;
+  }
+  // After an attention sublayer; the view lives as long as the call.
+  virtual void attention(std::int64_t layer, const AttentionView& view) {
+    (void)layer;
+    (void)view;
   }
   // Output of a block as the residual routing stored it (its main stream) [B, T, C].
   virtual void block_output(std::int64_t layer, const at::Tensor& x_BTC) {

@@ -8,21 +8,31 @@
 
 namespace satformer {
 
+double saturation_level(const ModelConfig& config) {
+  const std::string& gate = config.value_residual_gate;
+  if (gate == "sigmoid" || gate == "tanh") return 0.99;
+  if (gate == "softmax" || gate == "softmax_sigmoid") return 0.99 * static_cast<double>(config.kv_heads());
+  return 1;
+}
+
 at::Tensor GateStatistics::source_gate(std::int64_t layer, std::int64_t source, const at::Tensor& alpha_BTH) {
   at::NoGradGuard no_grad;
   const at::Tensor a = alpha_BTH.detach().to(at::kDouble).flatten(0, 1);
   Sums& s = sums_[{layer, source}];
   const at::Tensor sum = a.sum({0}), square = a.square().sum({0}), zeros = a.eq(0).sum({0}, false, at::kDouble);
+  const at::Tensor saturated = a.abs().ge(saturation_).sum({0}, false, at::kDouble);
   const at::Tensor max = a.amax({0});
   if (s.tokens == 0) {
     s.sum_H = sum.cpu();
     s.square_H = square.cpu();
     s.zeros_H = zeros.cpu();
+    s.saturated_H = saturated.cpu();
     s.max_H = max.cpu();
   } else {
     s.sum_H += sum.cpu();
     s.square_H += square.cpu();
     s.zeros_H += zeros.cpu();
+    s.saturated_H += saturated.cpu();
     s.max_H = at::maximum(s.max_H, max.cpu());
   }
   s.tokens += a.size(0);
@@ -55,6 +65,7 @@ std::vector<HeadGates> GateStatistics::heads(std::int64_t layer, std::int64_t so
     HeadGates g;
     g.mean = s.sum_H[h].item<double>() / n;
     g.zero_share = s.zeros_H[h].item<double>() / n;
+    g.saturated_share = s.saturated_H[h].item<double>() / n;
     g.max = s.max_H[h].item<double>();
     g.std_dev = std::sqrt(std::max(0.0, s.square_H[h].item<double>() / n - g.mean * g.mean));
     result.push_back(g);
@@ -70,6 +81,7 @@ HeadGates GateStatistics::layer(std::int64_t layer, std::int64_t source) const {
   for (const HeadGates& h : all) {
     g.mean += h.mean / static_cast<double>(all.size());
     g.zero_share += h.zero_share / static_cast<double>(all.size());
+    g.saturated_share += h.saturated_share / static_cast<double>(all.size());
     g.max = std::max(g.max, h.max);
     square += (h.std_dev * h.std_dev + h.mean * h.mean) / static_cast<double>(all.size());
   }

@@ -131,6 +131,10 @@ void LoggingSection::visit(FieldVisitor& v) {
       "frozen_interval", &frozen_interval,
       "steps between looks for parameters that no longer change; 0: never; null: as log_interval with pure-bfloat16",
       {.min = 0});
+  v.field(
+      "gate_interval", &gate_interval,
+      "steps between statistics of SATFormer's gates in metrics.jsonl, taken from the step's own forward; 0: never",
+      {.min = 0});
   v.field("sample_prompt", &sample_prompt, "what sample texts continue");
   v.field("sample_tokens", &sample_tokens, "length of sample texts", {.min = 1, .max = 1 << 20});
   v.field("wandb_project", &wandb_project, "Weights & Biases project", unused);
@@ -252,6 +256,9 @@ RunSettings::RunSettings(const ConfigSources& sources)
   unused_ = binding_->unused();
   note_synthetic_keys();
   if (workers_count) std::erase(unused_, workers);
+  if (config.logging.gate_interval > 0 && config.model.config.effective_value_path() != "satformer") {
+    unused_.push_back("logging.gate_interval");
+  }
   for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);

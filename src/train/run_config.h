@@ -80,6 +80,7 @@ struct LoggingSection {
   std::int64_t sample_tokens = 64;
   std::optional<std::string> wandb_project, wandb_run_name;
   std::optional<std::int64_t> frozen_interval;
+  std::int64_t gate_interval = 0;  // 0: never
   void visit(FieldVisitor& visitor);
 };
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -140,6 +141,11 @@ bool Trainer::train_step() {
   ForwardOptions options;
   options.recompute_layers = config_.training.gradient_checkpointing;
   options.document_end = r_.document_end;
+  gates_.reset();
+  if (const std::int64_t interval = config_.logging.gate_interval;
+      interval > 0 && (state_.step + 1) % interval == 0) {
+    options.observer = &gates_.emplace(saturation_level(config_.model.config));
+  }
   optimizer_.clear_gradients();
   const StepLoss step = accumulate_gradients(*r_.model, batches, options, hooks_.stop);
   if (step.stopped) {
@@ -213,6 +219,7 @@ bool Trainer::finish_step() {
     busy_tokens_ = 0;
   }
   if (frozen_ && due(frozen_interval_)) look_for_frozen(values);
+  add_gates(values);
   // The last step is validated on the full set instead, after its checkpoint.
   bool going = true;
   if (due(config_.logging.eval_interval) && step < budget) {
@@ -239,6 +246,25 @@ void Trainer::look_for_frozen(Json& values) {
   }
   progress_.print(concat("step ", state_.step, "  unchanged for ", frozen_interval_, " steps despite gradients: ",
                          names, look.fresh.size() > 4 ? concat(" and ", look.fresh.size() - 4, " more") : ""));
+}
+
+void Trainer::add_gates(Json& values) {
+  if (!gates_) return;
+  for (const std::int64_t layer : gates_->layers()) {
+    const std::vector<std::int64_t> sources = gates_->sources(layer);
+    for (const std::int64_t source : sources) {
+      const HeadGates all = gates_->layer(layer, source);
+      const std::vector<HeadGates> heads = gates_->heads(layer, source);
+      const std::string prefix =
+          concat("gates/layer_", layer, sources.size() > 1 ? concat("_source_", source) : std::string(), "/");
+      values[prefix + "mean"] = all.mean;
+      values[prefix + "zero_share"] = all.zero_share;
+      values[prefix + "saturated_share"] = all.saturated_share;
+      values[prefix + "dead_heads"] =
+          std::count_if(heads.begin(), heads.end(), [](const HeadGates& h) { return h.zero_share == 1; });
+    }
+  }
+  gates_.reset();
 }
 
 bool Trainer::run_validation(std::int64_t max_windows, Json& values) {

@@ -12,6 +12,7 @@
 #include "infer/window_loss.h"
 #include "io/tokenizer.h"
 #include "nn/model.h"
+#include "probe/gate_statistics.h"
 #include "track/run_tracker.h"
 #include "train/frozen.h"
 #include "train/loader.h"
@@ -75,6 +76,7 @@ class Trainer {
   void report_step(double lr, double norm);
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
   void look_for_frozen(Json& values);
+  void add_gates(Json& values);  // those of the last step
   bool run_validation(std::int64_t max_windows, Json& values);
   void report_accuracy(Json& values, std::string& line);
   bool reached() const;  // the target accuracy
@@ -93,6 +95,7 @@ class Trainer {
   std::unique_ptr<RunTracker> tracker_;
   std::int64_t frozen_interval_ = 0;
   std::optional<FrozenParameters> frozen_;
+  std::optional<GateStatistics> gates_;  // of the last step, where they are due
   ProgressLine progress_;
   double flops_per_token_ = 0;
   std::int64_t saved_step_ = -1;
