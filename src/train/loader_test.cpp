@@ -36,7 +36,9 @@ TEST(Loader, InnerTargetsLeaveOutTheLast) {
   const TinyRun run;
   const auto windows = windows_of(run);
   const std::int64_t numbers[] = {3, 1};
-  const Batch outer = read_batch(*windows, numbers), inner = read_batch(*windows, numbers, {.inner = true});
+  BatchTargets inner_targets;
+  inner_targets.inner = true;
+  const Batch outer = read_batch(*windows, numbers), inner = read_batch(*windows, numbers, inner_targets);
   EXPECT_TRUE(inner.ids_BT.equal(outer.ids_BT));
   EXPECT_TRUE(inner.targets_BT.narrow(1, 0, 15).equal(outer.targets_BT.narrow(1, 0, 15)));
   EXPECT_TRUE(inner.targets_BT.select(1, 15).eq(-100).all().item<bool>());

@@ -164,7 +164,9 @@ TEST(Stream, MarkedBatchesKeepTheTargetsThatCount) {
   options.task = "mixed_recall";
   const SyntheticWindows windows(options, nullptr, 0, 10);
   const std::int64_t numbers[] = {4, 2};
-  const Batch all = read_batch(windows, numbers), marked = read_batch(windows, numbers, {.marked = true});
+  BatchTargets counted;
+  counted.marked = true;
+  const Batch all = read_batch(windows, numbers), marked = read_batch(windows, numbers, counted);
   EXPECT_TRUE(marked.ids_BT.equal(all.ids_BT));
   for (std::int64_t row = 0; row < 2; ++row) {
     const SyntheticExample example = windows.example(numbers[row]);
