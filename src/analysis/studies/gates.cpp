@@ -218,7 +218,8 @@ void study_gates(const StudyInput& input, StudyResult& result) {
   result.table("gates_heads.csv", heads, false);
   result.paragraph(concat("Over the heads of all layers: Gini ", fixed(over_heads.gini, 3), ", the top tenth holds ",
                           fixed(100 * over_heads.top10, 1), " % of the mean gates, ", dead,
-                          " heads are zero on every token. Zeros before training are those of the same model with "
+                          (dead == 1 ? " head is" : " heads are"),
+                          " zero on every token. Zeros before training are those of the same model with "
                           "the weights of seed ",
                           input.seed, "."));
   const GateTrack* strongest = nullptr;

@@ -89,9 +89,12 @@ void study_interventions(const StudyInput& input, StudyResult& result) {
   table.caption = "Change of the loss under each intervention (nats)";
   table.columns = {
       {"intervention", false, ""}, {"change", true, ""}, {"95 % interval", false, ""}, {"perplexity ×", true, ""}};
+  Table by_kind;
+  by_kind.caption = "The same at tokens of each kind (nats)";
+  by_kind.columns = {{"intervention", false, ""}};
   for (const std::string& kind : m.kind_names) {
-    table.columns.push_back({kind, true, ""});
-    table.columns.push_back({kind + ", interval", false, ""});
+    by_kind.columns.push_back({kind, true, ""});
+    by_kind.columns.push_back({"interval, " + kind, false, ""});
   }
   table.notes = {concat("Unedited: ", number_text(base), " nats over ", m.tokens(), " tokens of ", m.windows(),
                         " windows. Paired by window; bootstrap over windows.")};
@@ -109,16 +112,18 @@ void study_interventions(const StudyInput& input, StudyResult& result) {
         {"edit", spec}, {"change", estimate_json(effect.all)}, {"perplexity_ratio", std::exp(effect.all.value)}};
     std::vector<Cell> row = {Cell(spec), Cell(effect.all.value), interval_cell(effect.all.interval),
                              Cell(std::exp(effect.all.value))};
+    std::vector<Cell> kind_row = {Cell(spec)};
     const bool one_layer = i < defaults && spec.find("@layers=") != std::string::npos;
     (one_layer ? layers : whole).bars.push_back(estimate_bar(spec, effect.all));
     for (std::size_t k = 0; k < effect.kinds.size(); ++k) {
       const Estimate& e = effect.kinds[k];
       json["kinds"][m.kind_names[k]] = estimate_json(e);
-      row.emplace_back(e.value);
-      row.push_back(interval_cell(e.interval));
+      kind_row.emplace_back(e.value);
+      kind_row.push_back(interval_cell(e.interval));
       if (!one_layer && e.tokens > 0) kinds.bars.push_back(estimate_bar(m.kind_names[k], e, spec));
     }
     table.rows.push_back(std::move(row));
+    by_kind.rows.push_back(std::move(kind_row));
     result.json["edits"].push_back(std::move(json));
     if (!one_layer) {
       result.summary.push_back(concat(spec, ": ", effect.all.value >= 0 ? "+" : "", fixed(effect.all.value, 4),
@@ -130,6 +135,7 @@ void study_interventions(const StudyInput& input, StudyResult& result) {
     if (!chart->bars.empty()) result.figure(bar_chart_svg(*chart));
   }
   result.table("interventions.csv", table);
+  result.table("interventions_kinds.csv", by_kind);
 }
 
 }  // namespace satformer

@@ -74,17 +74,15 @@ void study_relations(const StudyInput& input, StudyResult& result) {
   const std::vector<float> rank_count = ranks(traits.log_count), rank_next = ranks(traits.loss_next);
   Table layers, heads;
   layers.caption = "Correlation of the mean gate of each layer's heads, over tokens";
-  layers.columns = {{"layer", true, ""},
-                    {"source", true, ""},
-                    {"log frequency", true, ""},
-                    {"log frequency, ranks", true, ""},
-                    {"loss of the next token", true, ""},
-                    {"loss of the next token, ranks", true, ""},
-                    {"loss of the token", true, ""},
-                    {"seen before", true, ""},
-                    {"mean if seen", true, ""},
-                    {"mean if new", true, ""}};
-  layers.notes = {"Pearson's correlation; \"ranks\": Spearman's."};
+  layers.columns = {{"layer", true, ""}, {"source", true, ""}};
+  for (const char* name : {"frequency", "frequency ranks", "next loss", "next loss ranks", "own loss", "seen before",
+                           "gate if seen", "gate if new"}) {
+    layers.columns.push_back({name, true, ""});
+  }
+  layers.notes = {
+      "Pearson's correlation with the token's log frequency, the loss of predicting the next token and the token "
+      "itself, and "
+      "having been seen before; of ranks: Spearman's."};
   heads.columns = {{"layer", true, ""},
                    {"source", true, ""},
                    {"head", true, ""},
