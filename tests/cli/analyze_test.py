@@ -138,7 +138,7 @@ class Analyze(unittest.TestCase):
         refused(2, "at least 100", "--resamples", "3")
         refused(2, "'x1'", "--seed", "x1")
         refused(3, "'rules'", "--kinds", self.texts("bad", "{}"))
-        refused(3, "line 1", "--kinds", self.texts("worse", "{"))
+        refused(3, "not valid JSON", "--kinds", self.texts("worse", "{"))
         refused(4, "at least 2", "--contrast", self.texts("one", "a"), self.texts("two", "a\nb"))
         refused(4, "--log-gates", "--run", self.logless())
         refused(6, "no_such", "--run", self.path("no_such"))
