@@ -100,7 +100,7 @@ ABLATIONS = {
 ABLATION_SCALES = ("tiny", "small")
 
 # Generated tasks (docs/synthetic.md), for one CPU core. Weights of a model this narrow start larger, and its positions
-# turn faster: with the usual 0.02 and 10000 it stays at chance several times longer.
+# turn faster: on mqar the loss after 500 steps is 3.6, and 4.2 with the usual 0.02 and 10000.
 SYNTHETIC_MODEL = {
     "hidden_size": 64, "num_hidden_layers": 4, "num_heads": 2, "intermediate_size": 128,
     "initializer_range": 0.1, "rope_theta": 100,
@@ -118,6 +118,8 @@ def synthetic(architecture, task):
     result["model"]["config_overrides"].update(
         vocab_size=s["vocab"], max_position_embeddings=s["seq"], **SYNTHETIC_MODEL
     )
+    if architecture == "muddformer":  # its reallocation makes no feed-forward narrower than 256
+        result["model"]["config_overrides"]["param_realloc"] = False
     result["data"] = {
         "seq_length": s["seq"],
         "synthetic": {"task": task, "pairs": s["pairs"], "examples": 1000000, "val_examples": 512, "example_seed": 42},
