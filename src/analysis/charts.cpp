@@ -86,7 +86,7 @@ TokenMap token_map(const std::string& title, const Measurement& m, std::int64_t 
   }
   map.scales.clear();
   map.scales.push_back({"loss (nats)", ScaleKind::sequential, 0.0, {}});
-  TokenTrack loss{"loss", "loss of the token", {std::numeric_limits<double>::quiet_NaN()}, 0};
+  TokenTrack loss{"of the token", "loss", {std::numeric_limits<double>::quiet_NaN()}, 0};
   for (std::int64_t t = 1; t < count; ++t) loss.values.push_back(m.losses_WT[row][t - 1].item<double>());
   map.tracks.push_back(std::move(loss));
   if (m.gates.empty()) return map;

@@ -222,7 +222,7 @@ void study_gates(const StudyInput& input, StudyResult& result) {
                           " zero on every token. Zeros before training are those of the same model with "
                           "the weights of seed ",
                           input.seed, "."));
-  const GateTrack* strongest = nullptr;
+  const GateTrack* strongest = &m.gates.front();
   double most = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < layers.rows.size(); ++i) {
     const double value = *layers.rows[i][pool ? 2 : 1].value;

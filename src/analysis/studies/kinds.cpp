@@ -59,12 +59,13 @@ void study_kinds(const StudyInput& input, StudyResult& result) {
       json["zero_share"] = zeros.value;
       row.insert(row.end(), {Cell(gate.value), interval_cell(gate.interval), percent_cell(zeros.value)});
       if (gate.tokens > 0) gate_bars.bars.push_back(estimate_bar(name, gate));
-      std::vector<double>& column = columns.emplace_back();
+      std::vector<double> column;
       for (const GateTrack& track : m.gates) {
         const Estimate e = window_estimate(track.gates_WTH.to(at::kDouble).mean(2), where, 0, name);
         column.push_back(e.value);
         json["layers"].push_back({{"layer", track.layer}, {"source", track.source}, {"mean", e.value}});
       }
+      columns.push_back(std::move(column));
       map.column_labels.push_back(name);
       summary += concat(summary.empty() ? "mean gate: " : ", ", name, " ", fixed(gate.value, 4));
     }

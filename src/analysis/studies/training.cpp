@@ -11,12 +11,15 @@
 namespace satformer {
 namespace {
 
-constexpr const char* figure_names[] = {"mean", "zero_share", "saturated_share", "dead_heads"};
-
-std::vector<double>& figure(GateHistory::Layer& layer, std::size_t i) {
-  std::vector<double>* lists[] = {&layer.mean, &layer.zero_share, &layer.saturated_share, &layer.dead_heads};
-  return *lists[i];
-}
+using FigureList = std::vector<double> GateHistory::Layer::*;
+struct Figure {
+  const char* name;
+  FigureList list;
+};
+constexpr Figure figures[] = {{"mean", &GateHistory::Layer::mean},
+                              {"zero_share", &GateHistory::Layer::zero_share},
+                              {"saturated_share", &GateHistory::Layer::saturated_share},
+                              {"dead_heads", &GateHistory::Layer::dead_heads}};
 
 void add_line(const Json& line, const std::string& path, GateHistory& history) {
   std::vector<std::string> found;
@@ -28,12 +31,12 @@ void add_line(const Json& line, const std::string& path, GateHistory& history) {
   const std::int64_t step = line.value("progress/step", std::int64_t{-1});
   if (history.order.empty()) history.order = found;
   for (const std::string& name : history.order) {
-    for (std::size_t i = 0; i < std::size(figure_names); ++i) {
-      const auto value = line.find(concat("gates/", name, "/", figure_names[i]));
+    for (const Figure& figure : figures) {
+      const auto value = line.find(concat("gates/", name, "/", figure.name));
       if (value == line.end() || !value->is_number()) {
-        fail(ExitCode::data, path, ": step ", step, " has no number gates/", name, "/", figure_names[i]);
+        fail(ExitCode::data, path, ": step ", step, " has no number gates/", name, "/", figure.name);
       }
-      figure(history.layers[name], i).push_back(value->get<double>());
+      (history.layers[name].*figure.list).push_back(value->get<double>());
     }
   }
   history.steps.push_back(step);
@@ -61,11 +64,11 @@ void study_training(const StudyInput& input, StudyResult& result) {
   const std::vector<double> steps(history.steps.begin(), history.steps.end());
   Table table;
   table.columns = {{"step", true, ""}, {"layer", false, ""}};
-  for (const char* name : figure_names) table.columns.push_back({name, true, ""});
+  for (const Figure& figure : figures) table.columns.push_back({figure.name, true, ""});
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const std::string& name : history.order) {
       std::vector<Cell> row = {Cell(steps[s]), Cell(name)};
-      for (std::size_t i = 0; i < std::size(figure_names); ++i) row.emplace_back(figure(history.layers[name], i)[s]);
+      for (const Figure& figure : figures) row.emplace_back((history.layers[name].*figure.list)[s]);
       table.rows.push_back(std::move(row));
     }
   }
@@ -73,17 +76,18 @@ void study_training(const StudyInput& input, StudyResult& result) {
                           "Share of saturated gates over training", "Heads whose gates are all zero, over training"};
   const std::vector<std::size_t> drawn = spread(history.order.size(), 6);
   result.json["steps"] = history.steps;
-  for (std::size_t i = 0; i < std::size(figure_names); ++i) {
+  for (std::size_t i = 0; i < std::size(figures); ++i) {
+    const Figure& figure = figures[i];
     LineChart chart;
     chart.title = titles[i];
     chart.x_label = "step";
     for (const std::size_t l : drawn) {
       std::string label = history.order[l];
       std::replace(label.begin(), label.end(), '_', ' ');
-      chart.lines.push_back(named_line(label, steps, figure(history.layers[history.order[l]], i)));
+      chart.lines.push_back(named_line(label, steps, history.layers[history.order[l]].*figure.list));
     }
     for (const std::string& name : history.order)
-      result.json["layers"][name][figure_names[i]] = figure(history.layers[name], i);
+      result.json["layers"][name][figure.name] = history.layers[name].*figure.list;
     result.figure(line_chart_svg(chart));
   }
   double dead = 0;
