@@ -179,7 +179,14 @@ std::string ConfigBinding::suggest(const std::string& path) const {
     }
   }
   if (same_key.size() == 1) return concat(" Did you mean '", same_key[0], "'?");
-  return did_you_mean(path, names);
+  if (const std::optional<std::string> whole = nearest(path, names)) return concat(" Did you mean '", *whole, "'?");
+  // A misspelt key in a section that was left out or is another one.
+  std::vector<std::string> keys;
+  for (const Field& field : fields_) keys.push_back(field.path.substr(field.path.rfind('.') + 1));
+  const std::optional<std::string> found = nearest(key, keys);
+  if (!found) return {};
+  const auto at = std::find(keys.begin(), keys.end(), *found) - keys.begin();
+  return concat(" Did you mean '", fields_[static_cast<std::size_t>(at)].path, "'?");
 }
 
 bool ConfigBinding::imply(const std::string& path, const Json& value, const std::string& source) {

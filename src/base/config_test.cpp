@@ -118,6 +118,9 @@ TEST(ConfigBinding, OverridesMayLeaveOutASection) {
   EXPECT_EQ(run.model.inner.batch_size, 8);
   expect_contains(error_of([&] { binding.apply_override("model.rate=1"); }), "ambiguous");
   expect_contains(error_of([&] { binding.apply_override("modal.tied=false"); }), "unknown key");
+  expect_contains(error_of([&] { binding.apply_override("model.batchsize_=1"); }),
+                  "Did you mean 'model.batch_size'?");
+  expect_contains(error_of([&] { binding.apply_override("model.dtyp=1"); }), "Did you mean 'model.inner.dtype'?");
 }
 
 TEST(ConfigBinding, UnknownKeysNameTheNearest) {

@@ -97,19 +97,21 @@ void load_weights(Model& model, const std::string& path) {
       fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has shape ", shape_text(view.shape),
            ", the model expects ", shape_text(p.value.sizes()));
     }
+    used.insert(name);
+    if (p.value.is_meta()) continue;
     const at::Tensor loaded = tensor_from_view(view);
     if (!loaded.is_floating_point()) {
       fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has type ", view.dtype,
            ", expected a floating-point type");
     }
     p.value.copy_(loaded);
-    used.insert(name);
   }
   for (const std::string& name : file.names()) {
     if (used.count(name)) continue;
     const bool head_name = name == "lm_head.weight" || name == "_orig_mod.lm_head.weight";
     if (head_name && model.config().tie_word_embeddings) {  // a second copy of a tied head must be the embedding
       const at::Tensor embedding = model.parameters().find("model.embeddings.weight")->value;
+      if (embedding.is_meta()) continue;
       const at::Tensor head = tensor_from_view(file.read(name));
       if (head.sizes() == embedding.sizes() && head.to(at::kFloat).equal(embedding.detach().cpu())) continue;
       fail(ExitCode::checkpoint, path,

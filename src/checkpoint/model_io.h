@@ -27,6 +27,7 @@ LoadedModel load_model(const std::string& path, at::Device device);
 // The same without reading weights (parameters are allocated, not set): with the meta device, shapes only.
 LoadedModel describe_model(const std::string& path, at::Device device);
 // Loads weights into an existing model of the same architecture and shape, from safetensors or a torch.save archive.
+// Into a model on the meta device nothing is copied: the file, its names and shapes are checked.
 void load_weights(Model& model, const std::string& path);
 // model.safetensors of a model folder, or else pytorch_model.bin.
 std::string weights_path(const std::string& directory);

@@ -95,6 +95,19 @@ TEST(ModelIo, ATiedHeadIsStoredOnceAndMustAgree) {
   EXPECT_NE(message(folder.path()).find("'lm_head.weight' of the satformer model is missing"), std::string::npos);
 }
 
+TEST(ModelIo, AFileIsCheckedWithoutItsValues) {
+  const TestFolder folder;
+  const LoadedModel loaded = load_model(authors_folder, at::kCPU);
+  save_model(*loaded.model, folder.path());
+  const std::string weights = folder / "model.safetensors";
+  const LoadedModel shapes = describe_model(folder.path(), at::Device(at::kMeta));
+  EXPECT_NO_THROW(load_weights(*shapes.model, weights));
+  EXPECT_NO_THROW(load_weights(*shapes.model, authors_folder + "/pytorch_model.bin"));
+  const std::string whole = read_file(weights);
+  write_file_atomic(weights, whole.substr(0, whole.size() - 1));
+  EXPECT_THROW(load_weights(*shapes.model, weights), Error);
+}
+
 TEST(ModelIo, OtherFilesUnderThatNameAreRefused) {
   const TestFolder folder;
   fs::copy(authors_folder, folder.path());

@@ -35,6 +35,7 @@ Described describe(const std::string& path) {
     LoadedModel loaded = describe_model(path, at::Device(at::kMeta));
     d.model = std::move(loaded.model);
     d.source = loaded.directory;
+    load_weights(*d.model, weights_path(d.source));
     d.seq_length = d.model->config().max_position_embeddings;
     return d;
   }
