@@ -26,8 +26,8 @@ bool is_configuration(const char* entry) {
 }  // namespace
 
 Process::Process(const ProcessSpec& spec) {
-  std::string program = "/proc/self/exe";
-  std::vector<char*> argv = {program.data()};
+  std::string name = "satformer";
+  std::vector<char*> argv = {name.data()};
   std::vector<std::string> arguments = spec.arguments;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -50,7 +50,7 @@ Process::Process(const ProcessSpec& spec) {
     ::dup2(log, STDERR_FILENO);
     ::signal(SIGINT, SIG_DFL);
     ::signal(SIGTERM, SIG_DFL);
-    ::execve(program.c_str(), argv.data(), environment.data());
+    ::execve("/proc/self/exe", argv.data(), environment.data());
     ::_exit(127);
   }
   const int error = errno;
