@@ -1,6 +1,7 @@
 // satformer compare: a grid of training runs, evaluated, measured and reported.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -8,9 +9,12 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/synthetic_tasks.h"
 #include "compare/report.h"
 #include "compare/runner.h"
+#include "eval/tasks/list.h"
 #include "io/file.h"
+#include "nn/device.h"
 #include "train/stop.h"
 
 namespace satformer::cli {
@@ -109,6 +113,44 @@ void print_plan(const Plan& plan) {
   for (const std::string& remark : plan.remarks) std::printf("%s\n", remark.c_str());
 }
 
+// What can be told of tasks and devices before anything runs.
+void check_ahead(Plan& plan, bool dry_run) {
+  for (const std::string& device : plan.devices) parse_device(device);
+  check_measurement(plan);
+  std::vector<std::string> tasks = plan.spec.evaluation.tasks;
+  take_synthetic_tasks(tasks);
+  if (split_names(tasks).empty()) return;
+  bool files = false;
+  for (const Task& task : select_tasks(tasks).tasks) files = files || (!task.make_rows && task.files.empty());
+  const std::string& folder = plan.spec.evaluation.data_dir;
+  std::error_code error;
+  if (!files || std::filesystem::is_directory(folder, error)) return;
+  const std::string remark = concat(
+      plan.spec.name, " evaluates tasks that read files: ",
+      folder.empty() ? std::string("--task-data-dir names their folder") : concat("'", folder, "' is no folder"));
+  if (!dry_run || !folder.empty()) fail(ExitCode::config, remark);
+  plan.remarks.push_back(remark);
+}
+
+// How the runs that are there were made, for a report written later.
+std::string record_path(const Plan& plan) { return plan.output + "/last_run.json"; }
+
+void record_run(const Plan& plan, const std::string& command) {
+  const Json json = {
+      {"command", command}, {"parallel", plan.parallel}, {"threads", plan.threads}, {"devices", plan.devices}};
+  write_file_atomic(record_path(plan), json.dump(2) + "\n");
+}
+
+std::string read_record(Plan& plan, const std::string& otherwise) {
+  if (!std::filesystem::exists(record_path(plan))) return otherwise;
+  const Json json = Json::parse(read_file(record_path(plan)), nullptr, false);
+  if (!json.is_object()) return otherwise;
+  plan.parallel = json.value("parallel", plan.parallel);
+  plan.threads = json.value("threads", plan.threads);
+  plan.devices = json.value("devices", plan.devices);
+  return json.value("command", otherwise);
+}
+
 std::string command_line(std::span<const std::string> arguments) {
   std::string line = "satformer compare";
   for (const std::string& argument : arguments) {
@@ -165,16 +207,23 @@ int run_compare(std::span<const std::string> arguments) {
   if (!a.data_dir.empty()) plan_options.overrides.push_back("data.data_dir=" + Json(a.data_dir).dump());
   plan_options.devices = split(a.devices);
   plan_options.must_fit = !a.dry_run && !a.report_only;
-  const Plan plan = make_plan(spec, plan_options);
+  Plan plan = make_plan(spec, plan_options);
+  if (!a.report_only) check_ahead(plan, a.dry_run);
   if (a.dry_run) {
     record_plan(plan, true);
     print_plan(plan);
     return 0;
   }
-  record_plan(plan, false);
-
+  record_plan(plan, a.report_only);
+  std::string command = command_line(arguments), measure_error;
   RunnerResult result;
-  if (!a.report_only) {
+  if (a.report_only) {
+    if (!std::filesystem::is_directory(plan.output)) {
+      fail(ExitCode::system, "'", plan.output, "' is not there: nothing to report");
+    }
+    command = read_record(plan, command);
+  } else {
+    record_run(plan, command);
     const StopSignals signals;
     ProgressLine progress;
     RunnerOptions runner;
@@ -182,7 +231,11 @@ int run_compare(std::span<const std::string> arguments) {
     runner.progress = [&](const std::string& text) { progress.update(text); };
     runner.note = [&](const std::string& text) { progress.print(text); };
     result = carry_out(plan, runner);
-    if (!result.stopped) measure_arms(plan, runner);
+    try {
+      if (!result.stopped) measure_arms(plan, runner);
+    } catch (const Error& error) {  // the report of what was trained is still to be written
+      measure_error = error.what();
+    }
     if (StopSignals::requested()) {
       progress.finish(
           concat("stopped: ", result.done, " of ", plan.runs.size(), " runs are done; the same command goes on"));
@@ -190,12 +243,20 @@ int run_compare(std::span<const std::string> arguments) {
     }
   }
   const Comparison comparison = summarise(plan);
-  write_report(comparison, command_line(arguments));
+  write_report(comparison, command);
   for (const NamedTable& t : comparison_tables(comparison)) {
     if (t.name != "reported") std::printf("%s\n", table_text(t.table).c_str());
   }
   for (const std::string& sentence : comparison_findings(comparison)) std::printf("%s\n", sentence.c_str());
   std::printf("\nreport: %s/report.html\n", plan.output.c_str());
+  for (const auto& [folder, run] : comparison.runs) {
+    if (a.report_only && !run.failure.empty()) {
+      std::fprintf(stderr, "satformer: left out: '%s': %s\n", folder.c_str(), run.failure.c_str());
+      ++result.failed;
+      result.failures.push_back(run.failure);
+    }
+  }
+  if (!measure_error.empty()) fail(ExitCode::check_failed, "speed was not measured: ", measure_error);
   if (result.failed > 0) {
     fail(ExitCode::check_failed, result.failed, result.failed == 1 ? " run" : " runs", " of ", plan.runs.size(),
          " failed; the first: ", result.failures.front());

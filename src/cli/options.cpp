@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <iostream>
 
 #include "base/error.h"
@@ -32,12 +33,30 @@ Options& Options::add(const std::string& names, std::string& value, const std::s
   impl_->decorate(impl_->app.add_option(names, value, help), required);
   return *this;
 }
+namespace {
+
+// CLI11 takes the nearest representable number for one that is too large.
+template <class Integer>
+std::string whole_number(const std::string& text) {
+  Integer value{};
+  const std::string_view digits = std::string_view(text).substr(text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error == std::errc::result_out_of_range) return "'" + text + "' is too large";
+  return error == std::errc() && end == digits.data() + digits.size() ? "" : "'" + text + "' is not a whole number";
+}
+
+}  // namespace
+
 Options& Options::add(const std::string& names, std::int64_t& value, const std::string& help, bool required) {
-  impl_->decorate(impl_->app.add_option(names, value, help), required)->capture_default_str();
+  impl_->decorate(impl_->app.add_option(names, value, help), required)
+      ->capture_default_str()
+      ->check(whole_number<std::int64_t>, "", "");
   return *this;
 }
 Options& Options::add(const std::string& names, int& value, const std::string& help, bool required) {
-  impl_->decorate(impl_->app.add_option(names, value, help), required)->capture_default_str();
+  impl_->decorate(impl_->app.add_option(names, value, help), required)
+      ->capture_default_str()
+      ->check(whole_number<int>, "", "");
   return *this;
 }
 Options& Options::add(const std::string& names, double& value, const std::string& help, bool required) {

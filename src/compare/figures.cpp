@@ -69,12 +69,20 @@ std::string file_name(std::string text) {
   return text;
 }
 
+// Seeds of the arm that has most.
+std::size_t trained_seeds(const Comparison& c, const CompareGroup& group) {
+  std::size_t most = 0;
+  for (const CompareArm& arm : c.plan->spec.arms) most = std::max(most, c.trained(group, arm.name).size());
+  return most;
+}
+
 void add_curves(const Comparison& c, const CompareGroup& group, std::vector<NamedFigure>& figures) {
   const CompareSpec& spec = c.plan->spec;
   struct Axis {
     Against against;
     const char *name, *label;
   };
+  const std::size_t seeds = trained_seeds(c, group);
   for (const std::string& metric : spec.curves) {
     for (const Axis& axis : {Axis{Against::tokens, "tokens", "training tokens"},
                              Axis{Against::seconds, "seconds", "seconds of training"},
@@ -82,8 +90,8 @@ void add_curves(const Comparison& c, const CompareGroup& group, std::vector<Name
       LineChart chart;
       const std::string title = group_title(group);
       chart.title = concat(metric, " against ", axis.label);
-      chart.subtitle = concat(title, title.empty() ? "" : "; ", "mean of ", spec.seeds.size(),
-                              spec.seeds.size() > 1 ? " seeds, band: lowest to highest" : " seed");
+      chart.subtitle = concat(title, title.empty() ? "" : "; ", "mean of ", seeds,
+                              seeds > 1 ? " seeds, band: lowest to highest" : " seed");
       chart.x_label = axis.label;
       chart.y_label = metric;
       for (const CompareArm& arm : spec.arms) {
@@ -106,8 +114,8 @@ void add_steps(const Comparison& c, const CompareGroup& group, std::vector<Named
   const std::string title = group_title(group);
   chart.title =
       concat("Steps to ", spec.target.metric, spec.target.higher_is_better ? " ≥ " : " ≤ ", *spec.target.value);
-  chart.subtitle =
-      concat(title, title.empty() ? "" : "; ", "medians of ", spec.seeds.size(), " seeds, 95 % bootstrap intervals");
+  chart.subtitle = concat(title, title.empty() ? "" : "; ", "medians of ", trained_seeds(c, group),
+                          " seeds, 95 % bootstrap intervals");
   for (const CompareArm& arm : spec.arms) {
     const ArmSummary& a = c.arm(group, arm.name);
     if (!a.target || a.target->runs == 0) continue;

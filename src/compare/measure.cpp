@@ -42,12 +42,22 @@ Json conditions(const Plan& plan) {
 
 }  // namespace
 
+void check_measurement(const Plan& plan) {
+  for (const std::string& phase : plan.spec.measurement.phases) {
+    for (const CompareArm& arm : plan.spec.arms) workload(plan, arm.name, phase);
+  }
+}
+
 std::vector<SpeedResult> read_speeds(const Plan& plan) {
   std::vector<SpeedResult> results;
   if (!std::filesystem::exists(speed_path(plan))) return results;
-  const Json json = read_json_file(speed_path(plan));
-  if (json.value("conditions", Json()) != conditions(plan)) return results;
-  for (const Json& entry : json.at("results")) results.push_back(speed_from_json(entry));
+  try {
+    const Json json = read_json_file(speed_path(plan));
+    if (json.value("conditions", Json()) != conditions(plan)) return results;
+    for (const Json& entry : json.at("results")) results.push_back(speed_from_json(entry));
+  } catch (const std::exception&) {  // a damaged one is measured again
+    results.clear();
+  }
   return results;
 }
 

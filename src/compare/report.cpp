@@ -128,7 +128,7 @@ std::vector<std::pair<std::string, std::string>> facts(const Comparison& c) {
       {"runs", concat(trained_runs(c), " of ", plan.runs.size(), " trained")},
       {"at once", concat(plan.parallel, plan.parallel == 1 ? " run of " : " runs of ", plan.threads,
                          plan.threads == 1 ? " thread" : " threads", ", on ", plan.devices.front())},
-      {"training FLOPs", human_count(plan.flops())}};
+      {"planned training FLOPs", human_count(plan.flops())}};
   return list;
 }
 

@@ -64,11 +64,10 @@ double median_of(std::vector<double> values) {
 
 }  // namespace
 
-RunResult read_run(const Plan& plan, const PlannedRun& run) {
-  RunResult result;
+namespace {
+
+void read_figures(const Plan& plan, const PlannedRun& run, RunResult& result) {
   const RunFolder folder(run.train_folder());
-  result.trained = training_is_done(run);
-  result.failure = recorded_failure(run);
   if (fs::exists(folder.metrics_path())) {
     result.curves = read_curves(folder.metrics_path(), plan.cost(run.group, run.arm).tokens_per_step).all();
     for (const auto& [key, curve] : result.curves) result.last[key] = curve.values.back();
@@ -77,6 +76,27 @@ RunResult read_run(const Plan& plan, const PlannedRun& run) {
     }
   }
   if (const std::string path = newest_results(run.folder + "/eval"); !path.empty()) read_tasks(path, result.tasks);
+}
+
+}  // namespace
+
+RunResult read_run(const Plan& plan, const PlannedRun& run) {
+  RunResult result;
+  result.trained = training_is_done(run);
+  result.failure = recorded_failure(run);
+  if (const std::string damage = result.trained ? damage_of(run) : std::string(); !damage.empty()) {
+    result.trained = false;
+    result.failure = damage;
+  }
+  try {
+    read_figures(plan, run, result);
+  } catch (const Error& error) {
+    result = {};
+    result.failure = error.what();
+  } catch (const Json::exception&) {
+    result = {};
+    result.failure = concat("the results in '", run.folder, "/eval' are of another form; remove that folder");
+  }
   return result;
 }
 

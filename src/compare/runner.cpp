@@ -104,7 +104,10 @@ class Runner {
       all_ += work(run);
       finished_[&run] = work(run) * fraction(run);
       before_ += finished_[&run];
-      if (next_stage(plan, run) == Stage::done) {
+      const std::string damage = training_is_done(run) ? damage_of(run) : std::string();
+      if (!damage.empty()) {
+        fail_run(run, damage);
+      } else if (next_stage(plan, run) == Stage::done) {
         ++result_.done;
       } else {
         waiting_.push_back(&run);
@@ -133,6 +136,11 @@ class Runner {
   }
 
  private:
+  void fail_run(const PlannedRun& run, const std::string& reason) {
+    result_.failures.push_back(concat(run.name(), ": ", reason));
+    ++result_.failed;
+    if (options_.note) options_.note(result_.failures.back());
+  }
   double work(const PlannedRun& run) const {
     const ArmCost& c = plan_.cost(run.group, run.arm);
     return c.flops_per_token * static_cast<double>(c.steps) * static_cast<double>(c.tokens_per_step);
@@ -161,9 +169,7 @@ class Runner {
     if (!fine) {
       const std::string reason = why(run, a.stage, code);
       write_file_atomic(failure_path(run), reason + "\n");
-      result_.failures.push_back(concat(run.name(), ": ", reason));
-      ++result_.failed;
-      if (options_.note) options_.note(result_.failures.back());
+      fail_run(run, reason);
       if (!options_.keep_going) {
         result_.stopped = true;
         waiting_.clear();
@@ -252,6 +258,16 @@ bool training_is_done(const PlannedRun& run) {
   return checkpoints.empty() || folder.final_step() >= checkpoints.back().step;
 }
 
+std::string damage_of(const PlannedRun& run) {
+  const RunFolder folder(run.train_folder());
+  const std::string way_out = concat("; remove '", run.folder, "' to train it again");
+  if (!fs::exists(folder.metrics_path())) return concat("its metrics.jsonl is missing", way_out);
+  const std::int64_t logged = logged_step(run), final_step = folder.final_step();
+  if (logged >= final_step) return {};
+  return concat("its metrics.jsonl is damaged: the last whole line is of step ", logged, ", training ended at ",
+                final_step, way_out);
+}
+
 std::string recorded_failure(const PlannedRun& run) {
   if (!fs::exists(failure_path(run))) return {};
   std::string text = read_file(failure_path(run));
@@ -262,12 +278,25 @@ std::string recorded_failure(const PlannedRun& run) {
 void record_plan(const Plan& plan, bool dry) {
   for (const PlannedRun& run : plan.runs) {
     if (!fs::exists(config_path(run))) continue;
-    const Json there = identity(read_json_file(config_path(run)));
+    Json there;
+    try {
+      there = identity(read_json_file(config_path(run)));
+    } catch (const Error& error) {
+      fail(ExitCode::data, error.what(), "; remove '", run.folder, "' to train that run again");
+    }
     const Json wanted = identity(run.config);
     if (there == wanted) continue;
     std::string where;
-    for (const Json& step : Json::diff(there, wanted)) where = step.at("path").get<std::string>();
-    fail(ExitCode::usage, "'", run.folder, "' holds this run with another ", where,
+    std::string values;
+    for (const Json& step : Json::diff(there, wanted)) {
+      const Json::json_pointer at(step.at("path").get<std::string>());
+      where = at.to_string().substr(1);
+      std::replace(where.begin(), where.end(), '/', '.');
+      if (there.contains(at) && wanted.contains(at)) {
+        values = concat(" (", there.at(at).dump(), ", not ", wanted.at(at).dump(), ")");
+      }
+    }
+    fail(ExitCode::config, "'", run.folder, "' holds this run with another ", where, values,
          "; remove that folder or give another --output");
   }
   if (dry) return;

@@ -28,15 +28,20 @@ struct RunnerResult {
 // configuration, naming the first; Error(system) where another process works on it.
 void record_plan(const Plan& plan, bool dry);
 
-// Error(data) if preparing data fails. A run that fails is reported and tried again the next time.
+// Error(data) if preparing data fails. A run that fails is reported and tried again the next time; one whose figures
+// are damaged is reported.
 RunnerResult carry_out(const Plan& plan, const RunnerOptions& options);
 
+// Error(config) for conditions that cannot be measured, before anything runs.
+void check_measurement(const Plan& plan);
 // Speed of every arm of the first group against the arm it is compared with, alternating. Results that are there are
 // not measured again.
 std::vector<SpeedResult> measure_arms(const Plan& plan, const RunnerOptions& options);
 std::vector<SpeedResult> read_speeds(const Plan& plan);
 
 bool training_is_done(const PlannedRun& run);
+// Why the figures of a run whose training is done cannot be used; empty: they can.
+std::string damage_of(const PlannedRun& run);
 std::string recorded_failure(const PlannedRun& run);  // empty: none
 
 }  // namespace satformer

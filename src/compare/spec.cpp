@@ -68,7 +68,7 @@ class Reader {
       }
       return json.get<T>();
     } catch (const Json::exception&) {
-      fail(ExitCode::config, where, " has the wrong type: ", json.dump());
+      fail(ExitCode::config, where, " must be a list of texts, not ", json.dump());
     }
   }
 
@@ -88,9 +88,10 @@ void check_name(const std::string& where, const std::string& name) {
   const auto plain = [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 && c != '/' && c != '\\' && c != 0x7f;
   };
-  if (name.empty() || name.size() > 80 || name.front() == '.' || !std::all_of(name.begin(), name.end(), plain)) {
+  if (name.empty() || name.size() > 80 || name.front() == '.' || name.front() == ' ' || name.back() == ' ' ||
+      !std::all_of(name.begin(), name.end(), plain)) {
     fail(ExitCode::config, where, ": '", name,
-         "' must be 1 to 80 characters without slashes, not beginning with a dot");
+         "' must be 1 to 80 characters without slashes, line ends and outer spaces, not beginning with a dot");
   }
 }
 
@@ -120,6 +121,9 @@ CompareArm read_arm(const Json& json, const std::string& where, const std::strin
     reader.get_config("set", arm.set);
     reader.finish();
     if (arm.name.empty()) fail(ExitCode::config, where, " lacks 'name' or 'architecture'");
+    if (architecture.empty() && arm.config.empty() && !arm.set.contains("model")) {
+      fail(ExitCode::config, where, " ('", arm.name, "') lacks 'architecture' or 'config': nothing says what it is");
+    }
     if (!arm.config.empty() && !std::filesystem::path(arm.config).is_absolute()) {
       const std::filesystem::path beside = std::filesystem::path(folder) / arm.config;
       if (std::filesystem::exists(beside)) arm.config = beside.string();
@@ -245,7 +249,13 @@ CompareSpec parse_compare_spec(const Json& json, const std::string& origin) {
   reader.each("sizes",
               [&](const Json& size, const std::string& where) { spec.sizes.push_back(read_size(size, where)); });
   spec.seeds = {1};
-  reader.get("seeds", spec.seeds);
+  std::vector<std::int64_t> seeds;
+  const bool given = reader.each("seeds", [&](const Json& seed, const std::string& where) {
+    if (!seed.is_number_integer()) fail(ExitCode::config, where, " must be a whole number, not ", seed.dump());
+    seeds.push_back(seed.get<std::int64_t>());
+    if (seeds.size() > 1000) fail(ExitCode::config, origin, ": more than 1000 seeds");
+  });
+  if (given) spec.seeds = seeds;
   reader.get("baseline", spec.baseline);
   if (const Json* target = reader.find("target")) read_target(*target, reader.path("target"), spec.target);
   reader.get("curves", spec.curves);
@@ -278,6 +288,7 @@ CompareSpec parse_compare_spec(const Json& json, const std::string& origin) {
   }
   for (const std::int64_t seed : spec.seeds) check_range(origin + ", seeds", seed, 0, std::int64_t{1} << 53);
   check_range(origin + ", threads", spec.threads, 0, 1024);
+  if (!(spec.matched_within >= 0)) fail(ExitCode::config, origin, ", matched_within must not be negative");
   check_range(origin + ", parallel", spec.parallel, 0, 1024);
   check_distinct(origin + ", arms", spec.arms);
   check_distinct(origin + ", data", spec.data);
@@ -285,6 +296,7 @@ CompareSpec parse_compare_spec(const Json& json, const std::string& origin) {
   if (spec.baseline.empty()) spec.baseline = spec.arms.front().name;
   check_arm(spec, spec.baseline, origin + ": baseline");
   for (const CompareArm& arm : spec.arms) {
+    if (arm.against == arm.name) fail(ExitCode::config, origin, ": arm '", arm.name, "' is against itself");
     if (!arm.against.empty()) check_arm(spec, arm.against, concat(origin, ": arm '", arm.name, "', against"));
   }
   if (spec.curves.empty()) {

@@ -79,7 +79,7 @@ TEST(CompareSpec, WrongOnesNameWhatIsWrong) {
   EXPECT_NE(refused([](Json& j) { j["arms"][1]["against"] = "x"; }).find("'mine', against"), std::string::npos);
   EXPECT_NE(refused([](Json& j) { j["seeds"] = {1, 1}; }).find("stands twice"), std::string::npos);
   EXPECT_NE(refused([](Json& j) { j["seeds"] = Json::array(); }).find("seeds"), std::string::npos);
-  EXPECT_NE(refused([](Json& j) { j["seeds"] = "1"; }).find("wrong type"), std::string::npos);
+  EXPECT_NE(refused([](Json& j) { j["seeds"] = "1"; }).find("must be a list"), std::string::npos);
   EXPECT_NE(refused([](Json& j) { j["target"] = {{"metric", "loss"}}; }).find("validation"), std::string::npos);
   EXPECT_NE(refused([](Json& j) {
               j["target"] = {{"metric", "val/loss"}, {"value", "x"}};

@@ -153,9 +153,34 @@ class Compare(unittest.TestCase):
         self.compare()
         self.assertEqual(len(self.weights()), 4)
 
+    def test_damaged_figures_are_named_and_left_out(self):
+        self.compare()
+        metrics = os.path.join(self.output, "runs", "data", "tanh", "seed-1", "train", "metrics.jsonl")
+        with open(metrics) as f:
+            whole = f.read()
+        for damaged in (whole[:-40], "", None, whole.replace("{", "[", 1)):
+            if damaged is None:
+                os.remove(metrics)
+            else:
+                with open(metrics, "w") as f:
+                    f.write(damaged)
+            _, err = self.compare("--report", code=1)
+            self.assertIn("metrics.jsonl", err)
+            self.assertEqual([arm["final"]["n"] for arm in self.report()["arms"]], [2, 1])
+        _, err = self.compare("--seeds", "1,2", "--report", code=1)
+        with open(metrics, "w") as f:
+            f.write(whole)
+        with open(os.path.join(self.output, "speed.json"), "w") as f:
+            f.write("{")
+        self.compare("--report")
+        # The report says how the runs were made, not how it was.
+        with open(os.path.join(self.output, "report.md")) as f:
+            text = f.read()
+        self.assertNotIn("--report", text)
+
     def test_changed_runs_are_refused_and_new_ones_added(self):
         self.compare("--seeds", "1")
-        _, err = self.compare("--seeds", "1", "--training.learning_rate=0.002", code=2)
+        _, err = self.compare("--seeds", "1", "--training.learning_rate=0.002", code=3)
         self.assertIn("learning_rate", err)
         before = self.weights()
         self.compare()
@@ -171,13 +196,21 @@ class Compare(unittest.TestCase):
                 (dict(base={**base, "training.learning_rat": 1}), "learning_rate"),
                 (dict(base={**base, "model.config_overrides": {"num_heads": 3}}), "'transformer', seed 1"),
                 (dict(base={**base, "training.batch_size": 10 ** 6}), "one step"),
-                (dict(seeds=[-1]), "between 0")):
+                (dict(seeds=[-1]), "between 0"),
+                (dict(seeds=[1.5]), "whole number"),
+                (dict(measure={"dtype": "float8"}), "float8"),
+                (dict(evaluate={"tasks": ["mqra"]}), "mqra"),
+                (dict(evaluate={"tasks": ["piqa"], "data_dir": "/nowhere"}), "/nowhere"),
+                (dict(evaluate={"tasks": "piqa"}), "list of texts"),
+                (dict(arms=[{"name": "a"}]), "'architecture'"),
+                (dict(arms=["transformer", {"architecture": "satformer", "against": "satformer"}]), "itself")):
             result = subprocess.run([SATFORMER, "compare", self.write(**changes), "-o", self.output],
                                     capture_output=True, env=ENVIRONMENT, text=True)
-            self.assertIn(result.returncode, (3, 8), result.stderr)
+            self.assertIn(result.returncode, (2, 3, 8), result.stderr)
             self.assertIn(message, result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
             self.assertFalse(os.path.exists(self.output))
+        run("compare", self.write(), "-o", self.output, "--devices", "tpu", code=3)
         run("compare", "smok", code=3)
         run("compare", code=2)
         run("compare", self.write(), "-o", self.output, "--only", "x", code=2)
