@@ -56,12 +56,6 @@ void read_tasks(const std::string& path, std::map<std::string, TaskScore>& tasks
   }
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 namespace {
@@ -71,9 +65,6 @@ void read_figures(const Plan& plan, const PlannedRun& run, RunResult& result) {
   if (fs::exists(folder.metrics_path())) {
     result.curves = read_curves(folder.metrics_path(), plan.cost(run.group, run.arm).tokens_per_step).all();
     for (const auto& [key, curve] : result.curves) result.last[key] = curve.values.back();
-    if (const auto it = result.curves.find("perf/tokens_per_sec"); it != result.curves.end()) {
-      result.tokens_per_second = median_of(it->second.values);
-    }
   }
   if (const std::string path = newest_results(run.folder + "/eval"); !path.empty()) read_tasks(path, result.tasks);
 }

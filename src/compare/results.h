@@ -24,7 +24,6 @@ struct RunResult {
   std::map<std::string, Curve> curves;     // by key of metrics.jsonl
   std::map<std::string, double> last;      // last value of each metric: of the full validation set where trained
   std::map<std::string, TaskScore> tasks;  // first metric of each task
-  double tokens_per_second = 0;            // median over the run
 };
 
 RunResult read_run(const Plan& plan, const PlannedRun& run);

@@ -29,22 +29,6 @@ constexpr OperationName operation_names[] = {
     {EditOperation::hyper_static, "hyper-static"},
 };
 
-const std::vector<std::int64_t>& layers_of(const EditSpace& space, EditOperation operation) {
-  switch (operation) {
-    case EditOperation::lambda1_zero:
-    case EditOperation::lambda1_mean:
-      return space.lambda_layers;
-    case EditOperation::dense_own:
-      return space.dense_layers;
-    case EditOperation::mudd_static:
-      return space.mudd_layers;
-    case EditOperation::hyper_static:
-      return space.hyper_layers;
-    default:
-      return space.gate_layers;
-  }
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -204,7 +188,7 @@ class EditParser {
                        last = dash == std::string_view::npos ? first
                                                              : integer(item.substr(dash + 1), "the end of a range");
     if (first > last) refuse("the range ", item, " of ", key, " is empty");
-    const std::vector<std::int64_t>& layers = layers_of(space_, edit_.operation);
+    const std::vector<std::int64_t>& layers = editable_layers(space_, edit_.operation);
     for (const std::int64_t end : {first, last}) {
       if (key == "heads" && end >= space_.heads) refuse("no head ", end, ": heads are 0-", space_.heads - 1);
       if (key == "layers" && !std::binary_search(layers.begin(), layers.end(), end)) {
@@ -249,6 +233,22 @@ class EditParser {
 
 }  // namespace
 
+const std::vector<std::int64_t>& editable_layers(const EditSpace& space, EditOperation operation) {
+  switch (operation) {
+    case EditOperation::lambda1_zero:
+    case EditOperation::lambda1_mean:
+      return space.lambda_layers;
+    case EditOperation::dense_own:
+      return space.dense_layers;
+    case EditOperation::mudd_static:
+      return space.mudd_layers;
+    case EditOperation::hyper_static:
+      return space.hyper_layers;
+    default:
+      return space.gate_layers;
+  }
+}
+
 bool edits_gates(EditOperation operation) { return operation <= EditOperation::swap; }
 
 bool Intervention::needs_means() const {
@@ -267,7 +267,7 @@ bool EditSpace::empty() const { return operations().empty(); }
 std::vector<std::string> EditSpace::operations() const {
   std::vector<std::string> names;
   for (const OperationName& candidate : operation_names) {
-    if (!layers_of(*this, candidate.operation).empty()) names.emplace_back(candidate.name);
+    if (!editable_layers(*this, candidate.operation).empty()) names.emplace_back(candidate.name);
   }
   return names;
 }

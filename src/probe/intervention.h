@@ -66,6 +66,8 @@ struct EditSpace {
   // Those that apply to the model, as in specs.
   std::vector<std::string> operations() const;
 };
+// The layers of a model that an operation can act on.
+const std::vector<std::int64_t>& editable_layers(const EditSpace& space, EditOperation operation);
 EditSpace edit_space(const Model& model, std::vector<std::string> kinds);
 
 // Error(usage) for what is malformed or names what the model has not, with the nearest name or the range.

@@ -20,19 +20,6 @@ at::Tensor value_of(const Model& model, const std::string& name) {
   return parameter->value;
 }
 
-const std::vector<std::int64_t>& layers_of(const EditSpace& space, EditOperation operation) {
-  switch (operation) {
-    case EditOperation::dense_own:
-      return space.dense_layers;
-    case EditOperation::mudd_static:
-      return space.mudd_layers;
-    case EditOperation::hyper_static:
-      return space.hyper_layers;
-    default:
-      return space.lambda_layers;
-  }
-}
-
 }  // namespace
 
 at::Tensor resformer_lambda1(const Model& model) {
@@ -46,7 +33,8 @@ WeightEdits::WeightEdits(Model& model, const Intervention& intervention) {
   const EditSpace space = edit_space(model, {});
   for (const Edit& edit : intervention.edits) {
     if (edits_gates(edit.operation)) continue;
-    const std::vector<std::int64_t>& layers = edit.layers.empty() ? layers_of(space, edit.operation) : edit.layers;
+    const std::vector<std::int64_t>& layers =
+        edit.layers.empty() ? editable_layers(space, edit.operation) : edit.layers;
     if (edit.operation == EditOperation::lambda1_zero || edit.operation == EditOperation::lambda1_mean) {
       edit_lambdas(model, edit, layers);
       continue;
