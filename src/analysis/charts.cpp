@@ -55,7 +55,10 @@ Cell percent_cell(double share) {
   return cell;
 }
 
-Cell interval_cell(const Interval& i) { return {"[" + number_text(i.low) + ", " + number_text(i.high) + "]"}; }
+Cell interval_cell(const Interval& i) {
+  if (!std::isfinite(i.low) || !std::isfinite(i.high)) return {};
+  return {"[" + number_text(i.low) + ", " + number_text(i.high) + "]"};
+}
 
 std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
   std::vector<std::size_t> chosen;

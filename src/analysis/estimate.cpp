@@ -30,7 +30,10 @@ Estimate window_estimate(const at::Tensor& values_WT, const at::Tensor& where_WT
   Estimate result;
   result.value = ratio([](std::size_t i) { return i; });
   result.tokens = counts.sum().item<double>() > 0 ? std::llround(counts.sum().item<double>()) : 0;
-  if (result.tokens == 0) return result;
+  if (result.tokens == 0) {
+    result.interval = {result.value, result.value};  // of nothing: NaN
+    return result;
+  }
   // A draw without any token of the kind has no mean: it counts as the estimate itself.
   result.interval =
       bootstrap_interval(windows, resamples, Philox(hash_name(name), 0), [&](std::span<const std::size_t> draw) {

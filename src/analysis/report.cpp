@@ -1,5 +1,7 @@
 #include "analysis/report.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -33,9 +35,37 @@ std::string report_html(const AnalysisReport& report) {
   return page.html();
 }
 
+namespace {
+
+// Tables that an earlier analysis left in the folder and this one does not write, by that one's analysis.json.
+void remove_earlier_tables(const std::string& directory, const Json& tables) {
+  const std::string path = directory + "/analysis.json";
+  if (!std::filesystem::exists(path)) return;
+  const Json earlier = Json::parse(read_file(path), nullptr, false);
+  if (!earlier.is_object() || !earlier.contains("tables") || !earlier["tables"].is_array()) return;
+  for (const Json& name : earlier["tables"]) {
+    if (!name.is_string()) continue;
+    const std::filesystem::path file(name.get<std::string>());
+    if (file.filename() != file || file.extension() != ".csv") continue;
+    std::error_code ignored;
+    if (std::find(tables.begin(), tables.end(), name) == tables.end()) {
+      std::filesystem::remove(std::filesystem::path(directory) / file, ignored);
+    }
+  }
+}
+
+}  // namespace
+
 void write_report(const AnalysisReport& report, const std::string& directory) {
   make_directories(directory);
   Json json = report.about;
+  json["tables"] = Json::array();
+  for (const StudyResult& study : report.studies) {
+    for (const auto& element : study.elements) {
+      if (const auto* table = std::get_if<StudyResult::NamedTable>(&element)) json["tables"].push_back(table->file);
+    }
+  }
+  remove_earlier_tables(directory, json["tables"]);
   for (const StudyResult& study : report.studies) {
     json["studies"][study.name] = study.json;
     for (const auto& element : study.elements) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -15,10 +16,13 @@ struct Interval {
 };
 
 // 95 % interval of a statistic of `count` observations: `statistic` gets the indices of a draw with replacement, once
-// for each of `resamples` draws, which follow from `random`. Zeros without observations or draws.
+// for each of `resamples` draws, which follow from `random`. NaN without observations or draws.
 template <class Statistic>
 Interval bootstrap_interval(std::size_t count, std::int64_t resamples, const Philox& random, Statistic statistic) {
-  if (count == 0 || resamples < 1) return {};
+  if (count == 0 || resamples < 1) {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    return {nan, nan};
+  }
   std::uint64_t counter = 0;
   std::vector<std::size_t> draw(count);
   std::vector<double> values;

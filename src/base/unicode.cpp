@@ -52,6 +52,21 @@ std::vector<char32_t> code_points(std::string_view text) {
 
 std::int64_t count_characters(std::string_view text) { return static_cast<std::int64_t>(code_points(text).size()); }
 
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      line += c;
+      continue;
+    }
+    constexpr char digits[] = "0123456789abcdef";
+    line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : c == '\r' ? "\\r" : "";
+    if (c != '\n' && c != '\t' && c != '\r') line += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+  }
+  return line;
+}
+
 std::string replace_invalid_utf8(std::string_view text) {
   std::string result;
   result.reserve(text.size());

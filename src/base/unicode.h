@@ -18,6 +18,7 @@ CodePoint first_code_point(std::string_view text);
 void append_utf8(std::string& text, char32_t value);
 std::vector<char32_t> code_points(std::string_view text);
 std::int64_t count_characters(std::string_view text);
+std::string one_line(std::string_view text);              // control characters as \n, \t or \x1b
 std::string replace_invalid_utf8(std::string_view text);  // with U+FFFD
 
 // White space as str.isspace() has it: Unicode's, and the separators U+001C to U+001F.

@@ -16,6 +16,7 @@ TEST(Unicode, CodePointsGoThereAndBack) {
 }
 
 TEST(Unicode, InvalidBytesAreReplacedOneByOne) {
+  EXPECT_EQ(one_line("a\nb\tc\x1b[1m\x7f\xC3\xA9"), "a\\nb\\tc\\x1b[1m\\x7f\xC3\xA9");
   EXPECT_EQ(replace_invalid_utf8("a\xFF\xC3z"), "a\xEF\xBF\xBD\xEF\xBF\xBDz");
   EXPECT_EQ(count_characters("\xED\xA0\x80"), 3);  // a surrogate
   EXPECT_EQ(count_characters("\xC0\xAF"), 2);      // overlong

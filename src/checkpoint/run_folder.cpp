@@ -152,14 +152,14 @@ void RunFolder::replace_folder(const std::string& target,
   }
 }
 
-RunLock::RunLock(const RunFolder& folder) {
+RunLock::RunLock(const RunFolder& folder, const char* who) {
   const std::string path = folder.path() + "/.lock";
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_errno("open", path, errno);
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     close(descriptor_);
-    if (error == EWOULDBLOCK) fail(ExitCode::system, "another process is training in '", folder.path(), "'");
+    if (error == EWOULDBLOCK) fail(ExitCode::system, who, " '", folder.path(), "'");
     fail_errno("lock", path, error);
   }
 }

@@ -50,10 +50,11 @@ class RunFolder {
   std::string path_;
 };
 
-// One process per run folder: holds an advisory lock while it lives. Error(system) if another process has it.
+// One process per run folder: holds an advisory lock while it lives. Error(system) if another process has it,
+// saying `who` and the folder.
 class RunLock {
  public:
-  explicit RunLock(const RunFolder& folder);
+  explicit RunLock(const RunFolder& folder, const char* who = "another process is training in");
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

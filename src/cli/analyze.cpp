@@ -24,7 +24,8 @@ constexpr std::int64_t most_gate_bytes = std::int64_t{1} << 30;
 struct AnalyzeArguments {
   ModelOptions model;
   WindowOptions windows;
-  std::string studies, kinds, prompt, run, seed;
+  std::string studies, kinds, run, seed;
+  std::optional<std::string> prompt;
   std::vector<std::string> edits, contrast;
   std::int64_t resamples = 10000;
 };
@@ -37,6 +38,11 @@ std::string study_list() {
   return text;
 }
 
+void check_text(std::string_view text, const std::string& what) {
+  if (text.empty()) fail(ExitCode::usage, what, ": the text is empty");
+  if (replace_invalid_utf8(text) != text) fail(ExitCode::usage, what, ": the text is not valid UTF-8");
+}
+
 // Texts of a file, one a line; empty lines are passed over.
 std::vector<std::string> read_texts(const std::string& path) {
   const std::string all = read_file(path);
@@ -44,7 +50,10 @@ std::vector<std::string> read_texts(const std::string& path) {
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = std::min(all.find('\n', begin), all.size());
     const std::string_view line = strip(std::string_view(all).substr(begin, end - begin));
-    if (!line.empty()) texts.emplace_back(line);
+    if (!line.empty()) {
+      check_text(line, concat("--contrast '", path, "', text ", texts.size() + 1));
+      texts.emplace_back(line);
+    }
     begin = end + 1;
   }
   if (texts.size() < 2) {
@@ -140,11 +149,12 @@ int run_analyze(std::span<const std::string> arguments) {
   if (!a.contrast.empty() && a.contrast.size() != 2) {
     fail(ExitCode::usage, "--contrast takes two files, not ", a.contrast.size());
   }
+  if (a.prompt) check_text(*a.prompt, "--prompt");
   const LoadedModel loaded = a.model.load();
   Model& model = *loaded.model;
   const auto missing = [&](Needs needs) -> std::string {
     if (needs == Needs::data) return a.windows.data_dir.empty() ? "--data is required" : "";
-    if (needs == Needs::prompt) return a.prompt.empty() ? "--prompt is required" : "";
+    if (needs == Needs::prompt) return !a.prompt ? "--prompt is required" : "";
     if (needs == Needs::contrast) return a.contrast.empty() ? "--contrast is required" : "";
     return a.run.empty() ? "--run is required" : "";
   };
@@ -181,7 +191,7 @@ int run_analyze(std::span<const std::string> arguments) {
   input.document_end = trained_document_end(loaded);
   input.batch_size = a.windows.batch_size;
   input.seed = seed_of(a, loaded);
-  input.prompt = a.prompt;
+  input.prompt = a.prompt.value_or("");
   input.resamples = a.resamples;
   AnalysisReport report;
   report.title = "Analysis of a " + model.architecture();

@@ -27,19 +27,6 @@ struct CompareArguments {
   bool list = false, show = false, dry_run = false, report_only = false, no_measure = false;
 };
 
-std::vector<std::string> split(const std::vector<std::string>& values) {
-  std::vector<std::string> parts;
-  for (const std::string& value : values) {
-    std::size_t start = 0;
-    for (auto comma = value.find(','); comma != std::string::npos;
-         start = comma + 1, comma = value.find(',', start)) {
-      parts.push_back(value.substr(start, comma - start));
-    }
-    parts.push_back(value.substr(start));
-  }
-  return parts;
-}
-
 void print_presets() {
   std::printf("%-16s %5s  %s\n", "preset", "runs", "");
   for (const Preset& preset : compare_presets()) {
@@ -67,7 +54,7 @@ void keep_only(CompareSpec& spec, const std::vector<std::string>& names) {
 
 std::vector<std::int64_t> seeds_of(const std::vector<std::string>& texts) {
   std::vector<std::int64_t> seeds;
-  for (const std::string& text : split(texts)) {
+  for (const std::string& text : split_names(texts, "--seeds")) {
     const bool digits =
         !text.empty() && text.size() < 16 && text.find_first_not_of("0123456789") == std::string::npos;
     if (!digits) fail(ExitCode::usage, "--seeds: '", text, "' is not a whole number from 0");
@@ -81,7 +68,7 @@ std::vector<std::int64_t> seeds_of(const std::vector<std::string>& texts) {
 
 CompareSpec spec_of(const CompareArguments& a) {
   CompareSpec spec = read_compare_spec(a.spec);
-  keep_only(spec, split(a.only));
+  keep_only(spec, split_names(a.only, "--only"));
   if (!a.seeds.empty()) spec.seeds = seeds_of(a.seeds);
   if (a.parallel < 0 || a.parallel > 1024) fail(ExitCode::usage, "--parallel must be between 0 and 1024");
   if (a.threads < 0 || a.threads > 1024) fail(ExitCode::usage, "--threads must be between 0 and 1024");
@@ -93,6 +80,18 @@ CompareSpec spec_of(const CompareArguments& a) {
   }
   if (a.no_measure) spec.measurement.phases.clear();
   return spec;
+}
+
+// Each of these prints or writes one thing and stops.
+void check_modes(const CompareArguments& a) {
+  std::string first;
+  for (const auto& [given, name] : {std::pair(a.list, "--list"), std::pair(a.show, "--show-spec"),
+                                    std::pair(a.dry_run, "--dry-run"), std::pair(a.report_only, "--report")}) {
+    if (!given) continue;
+    if (!first.empty()) fail(ExitCode::usage, first, " and ", name, " each do one thing and stop: give one of them");
+    first = name;
+  }
+  if (a.list && !a.spec.empty()) fail(ExitCode::usage, "--list shows all presets: '", a.spec, "' has no use");
 }
 
 void print_plan(const Plan& plan) {
@@ -176,13 +175,13 @@ int run_compare(std::span<const std::string> arguments) {
       "what the differences are. Stopped or failed, the same command goes on.");
   options.add("spec", a.spec, "A specification (JSON) or the name of a preset")
       .add("--output,-o", a.output, "Folder of the runs and the report (default: comparisons/NAME)")
-      .add("--only", a.only, "These arms, A,B, with what they are compared with")
-      .add("--seeds", a.seeds, "These seeds, 1,2,3, instead of the specification's")
+      .add_list("--only", a.only, "These arms, A,B, with what they are compared with")
+      .add_list("--seeds", a.seeds, "These seeds, 1,2,3, instead of the specification's")
       .add("--data-dir", a.data_dir, "Token shards (data.data_dir of every run)")
       .add("--task-data-dir", a.task_data_dir, "Files of the tasks")
       .add("--parallel", a.parallel, "Runs at once (0: one for each core or device)")
       .add("--threads", a.threads, "CPU threads of a run (0: the cores divided by the runs at once)")
-      .add("--devices", a.devices, "cuda:0,cuda:1: one run on each at once")
+      .add_list("--devices", a.devices, "cuda:0,cuda:1: one run on each at once")
       .flag("--no-measure", a.no_measure, "Without measuring speed and memory")
       .flag("--report", a.report_only, "Write the report of what is there, and stop")
       .flag("--dry-run", a.dry_run, "Print runs, parameters, FLOPs and memory, and stop")
@@ -191,6 +190,7 @@ int run_compare(std::span<const std::string> arguments) {
   options.allow_overrides().footer(
       "Configuration fields, as --section.key=value, go over those of the specification in every run.\n");
   if (!options.parse(arguments)) return 0;
+  check_modes(a);
   if (a.list) {
     print_presets();
     return 0;
@@ -205,7 +205,7 @@ int run_compare(std::span<const std::string> arguments) {
   plan_options.output = a.output.empty() ? "comparisons/" + spec.name : a.output;
   plan_options.overrides = options.overrides();
   if (!a.data_dir.empty()) plan_options.overrides.push_back("data.data_dir=" + Json(a.data_dir).dump());
-  plan_options.devices = split(a.devices);
+  plan_options.devices = split_names(a.devices, "--devices");
   plan_options.must_fit = !a.dry_run && !a.report_only;
   Plan plan = make_plan(spec, plan_options);
   if (!a.report_only) check_ahead(plan, a.dry_run);

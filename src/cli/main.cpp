@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/unicode.h"
 #include "cli/command.h"
 #include "cli/spin.h"
 
@@ -58,9 +59,10 @@ int run(const std::vector<std::string>& arguments, char** argv) {
                   " 'satformer --help' lists them.");
 }
 
+// Names out of files and arguments may hold line ends or escape sequences: an error stays one line.
 int report(ExitCode code, const char* message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "satformer: error: %s\n", message);
+  std::fprintf(stderr, "satformer: error: %s\n", satformer::one_line(message).c_str());
   return static_cast<int>(code);
 }
 

@@ -68,6 +68,14 @@ Options& Options::add(const std::string& names, std::vector<std::string>& value,
   impl_->decorate(impl_->app.add_option(names, value, help), required);
   return *this;
 }
+Options& Options::add(const std::string& names, std::optional<std::string>& value, const std::string& help) {
+  impl_->decorate(impl_->app.add_option(names, value, help), false);
+  return *this;
+}
+Options& Options::add_list(const std::string& names, std::vector<std::string>& value, const std::string& help) {
+  impl_->decorate(impl_->app.add_option(names, value, help), false)->allow_extra_args(false)->type_name("A,B");
+  return *this;
+}
 Options& Options::flag(const std::string& names, bool& value, const std::string& help) {
   impl_->decorate(impl_->app.add_flag(names, value, help), false);
   return *this;

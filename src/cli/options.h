@@ -24,6 +24,9 @@ class Options {
   Options& add(const std::string& names, double& value, const std::string& help, bool required = false);
   Options& add(const std::string& names, std::vector<std::string>& value, const std::string& help,
                bool required = false);
+  // One argument each time the option is given, names between commas.
+  Options& add_list(const std::string& names, std::vector<std::string>& value, const std::string& help);
+  Options& add(const std::string& names, std::optional<std::string>& value, const std::string& help);
   Options& flag(const std::string& names, bool& value, const std::string& help);
   // Unknown "--section.key=value" and "--section.key value" arguments are kept for overrides() instead of refused.
   // With a section, those of that section alone, and only with '='.

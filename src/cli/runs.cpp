@@ -33,6 +33,7 @@ int list(const std::vector<std::string>& paths) {
 }
 
 void print_run(const RunInfo& run) {
+  if (!run.damage.empty()) std::fprintf(stderr, "satformer: left out: %s\n", run.damage.c_str());
   std::printf("%s", table_text(runs_table({run})).c_str());
   std::printf("\n");
   for (const Json& session : run.sessions) {

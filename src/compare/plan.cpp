@@ -34,6 +34,16 @@ std::int64_t cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
+// Overrides of the command line go over every run.
+void check_overrides(const std::vector<std::string>& overrides) {
+  for (const std::string& override_ : overrides) {
+    const auto equals = override_.find('=');
+    Json nested;
+    merge_config(nested, {{override_.substr(0, equals), true}});
+    refuse_own_keys(nested, concat("--", override_));
+  }
+}
+
 RunSettings resolve(const PlannedRun& run, const std::vector<std::string>& overrides) {
   ConfigSources sources;
   flatten(run.config, "", sources.overrides);
@@ -129,6 +139,7 @@ double Plan::flops() const {
 }
 
 Plan make_plan(const CompareSpec& spec, const PlanOptions& options) {
+  check_overrides(options.overrides);
   Plan plan;
   plan.spec = spec;
   plan.output = options.output;

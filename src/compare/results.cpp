@@ -39,6 +39,7 @@ void read_tasks(const std::string& path, std::map<std::string, TaskScore>& tasks
   const fs::path file(path);
   const std::string stamp = file.stem().string().substr(std::string("results_").size());
   for (const auto& [task, values] : json.at("results").items()) {
+    bool scored = false;
     for (const auto& [key, value] : values.items()) {
       const auto comma = key.find(',');
       if (comma == std::string::npos || !value.is_number()) continue;
@@ -51,8 +52,11 @@ void read_tasks(const std::string& path, std::map<std::string, TaskScore>& tasks
       const fs::path samples = file.parent_path() / concat("samples_", task, '_', stamp, ".jsonl");
       if (fs::exists(samples)) score.samples = samples.string();
       tasks[task] = score;
+      scored = true;
       break;
     }
+    if (!scored)
+      fail(ExitCode::data, "'", path, "' has no number for task '", task, "'; remove that file to evaluate again");
   }
 }
 

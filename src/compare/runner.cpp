@@ -309,7 +309,7 @@ void record_plan(const Plan& plan, bool dry) {
 }
 
 RunnerResult carry_out(const Plan& plan, const RunnerOptions& options) {
-  const RunLock lock{RunFolder(plan.output)};
+  const RunLock lock(RunFolder(plan.output), "another compare is at work in");
   RunnerResult prepared;
   prepare_data(plan, options, prepared);
   if (prepared.stopped) return prepared;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/token_marks.h"
 
 namespace satformer {
 namespace {
@@ -32,6 +33,7 @@ class Reader {
     if (!found) return;
     if (!found->is_object()) fail(ExitCode::config, path(key), " must be an object of configuration keys");
     merge_config(value, *found);
+    refuse_own_keys(value, path(key));
   }
   // Calls use(element, its place) for each of a list.
   template <class Use>
@@ -171,9 +173,7 @@ void read_target(const Json& json, const std::string& where, CompareTarget& targ
     target.value = value;
   }
   reader.finish();
-  if (!target.metric.starts_with("val/")) {
-    fail(ExitCode::config, where, ": metric '", target.metric, "' must be one of validation, such as val/loss");
-  }
+  check_metric(target.metric, where + ", metric", true);
 }
 
 void read_measurement(const Json& json, const std::string& where, CompareMeasurement& m) {
@@ -212,6 +212,34 @@ void check_arm(const CompareSpec& spec, const std::string& name, const std::stri
 }
 
 }  // namespace
+
+void refuse_own_keys(const Json& config, const std::string& where) {
+  struct Own {
+    const char *section, *key, *way;
+  };
+  for (const Own& own :
+       {Own{"system", "seed", "'seeds' (--seeds) chooses it"},
+        Own{"system", "threads", "'threads' (--threads) chooses it"}, Own{"system", "device", "--devices chooses it"},
+        Own{"checkpointing", "checkpoint_dir", "each run has its folder under --output"},
+        Own{"checkpointing", "save_final_model", "the final model is always saved"}}) {
+    const auto section = config.find(own.section);
+    if (section == config.end() || !section->is_object() || !section->contains(own.key)) continue;
+    fail(ExitCode::config, where, ": ", own.section, '.', own.key,
+         " is set for each run by the comparison: ", own.way);
+  }
+}
+
+void check_metric(const std::string& metric, const std::string& where, bool validation) {
+  std::vector<std::string> names = {"val/loss", "val/perplexity", "val/accuracy"};
+  for (const std::string_view kind : token_kind_names) names.push_back(concat("val/accuracy/", kind));
+  if (!validation) {
+    names.insert(names.end(), {"train/loss", "train/lr", "train/grad_norm", "perf/tokens_per_sec", "perf/mfu"});
+    if (metric.starts_with("gates/layer_")) return;
+  }
+  if (std::find(names.begin(), names.end(), metric) != names.end()) return;
+  fail(ExitCode::config, where, ": '", metric, "' is not a metric ", validation ? "of validation" : "that runs log",
+       ", such as val/loss.", did_you_mean(metric, names));
+}
 
 void merge_config(Json& into, const Json& set) {
   if (!into.is_object()) into = Json::object();
@@ -259,6 +287,7 @@ CompareSpec parse_compare_spec(const Json& json, const std::string& origin) {
   reader.get("baseline", spec.baseline);
   if (const Json* target = reader.find("target")) read_target(*target, reader.path("target"), spec.target);
   reader.get("curves", spec.curves);
+  for (const std::string& metric : spec.curves) check_metric(metric, origin + ", curves", false);
   if (const Json* evaluation = reader.find("evaluate")) {
     Reader inner(*evaluation, reader.path("evaluate"));
     inner.get("tasks", spec.evaluation.tasks);

@@ -81,6 +81,12 @@ struct CompareSpec {
 CompareSpec read_compare_spec(const std::string& source);
 CompareSpec parse_compare_spec(const Json& json, const std::string& origin);
 
+// Keys that a comparison sets for every run (seed, threads, device, folder of checkpoints), with what chooses them.
+// Error(config) naming `where`, if `config` (nested) sets one.
+void refuse_own_keys(const Json& config, const std::string& where);
+// Error(config) naming `where` and the nearest name, for what no run logs. `validation`: only metrics of validation.
+void check_metric(const std::string& metric, const std::string& where, bool validation);
+
 // Sets a dotted path in a nested configuration; objects given for a section are merged.
 void merge_config(Json& into, const Json& set);
 

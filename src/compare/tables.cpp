@@ -51,18 +51,18 @@ std::string steps_text(double value) { return fixed(value, 0); }
 std::string count_text(double value) { return human_count(value); }
 std::string seconds_text(double value) { return human_duration(value); }
 
-// The arm whose value is best in a group, of those that are finite.
-std::string best_arm(const Comparison& c, const CompareGroup& group, bool higher, const auto& value) {
-  std::string best;
-  double best_value = 0;
-  for (const ArmSummary& a : c.arms) {
-    if (a.group != group) continue;
-    const double v = value(a);
-    if (!std::isfinite(v) || (!best.empty() && (higher ? v <= best_value : v >= best_value))) continue;
-    best = a.arm;
-    best_value = v;
-  }
-  return best;
+// Whether no arm of a group has a better value than `a`, whose value is finite; equal ones are all best.
+bool is_best(const Comparison& c, const ArmSummary& a, bool higher, const auto& value) {
+  const double own = value(a);
+  return std::isfinite(own) && std::none_of(c.arms.begin(), c.arms.end(), [&](const ArmSummary& other) {
+           const double v = value(other);
+           return other.group == a.group && std::isfinite(v) && (higher ? v > own : v < own);
+         });
+}
+
+Cell seeds_cell(std::size_t done, std::size_t planned) {
+  return {done == planned ? std::to_string(planned) : std::to_string(done) + " of " + std::to_string(planned),
+          static_cast<double>(done)};
 }
 
 Table results_table(const Comparison& c) {
@@ -96,12 +96,10 @@ Table results_table(const Comparison& c) {
       if (std::abs(more) > spec.matched_within || std::abs(flops) > spec.matched_within) mismatched.insert(a.arm);
     }
     row.emplace_back(human_count(cost.flops_per_token), cost.flops_per_token);
-    row.emplace_back(a.final.n == a.planned ? std::to_string(a.planned)
-                                            : std::to_string(a.final.n) + " of " + std::to_string(a.planned),
-                     static_cast<double>(a.final.n));
+    row.push_back(seeds_cell(a.final.n, a.planned));
     const bool higher = spec.target.higher_is_better;
-    const std::string best = best_arm(c, a.group, higher, [](const ArmSummary& s) { return s.final.mean; });
-    row.push_back(mean_cell(a.final, digits, a.arm == best));
+    row.push_back(
+        mean_cell(a.final, digits, is_best(c, a, higher, [](const ArmSummary& s) { return s.final.mean; })));
     row.push_back(difference_cell(a.difference, digits));
     table.rows.push_back(std::move(row));
   }
@@ -134,8 +132,7 @@ Table target_table(const Comparison& c) {
     row.emplace_back(a.arm);
     row.emplace_back(std::to_string(t.reached) + " of " + std::to_string(t.runs), static_cast<double>(t.reached));
     row.push_back(reached_cell(t.steps, t, t.longest, steps_text));
-    row.back().best = a.arm == best_arm(c, a.group, false,
-                                        [](const ArmSummary& s) { return s.target ? s.target->steps.mean : NAN; });
+    row.back().best = is_best(c, a, false, [](const ArmSummary& s) { return s.target ? s.target->steps.mean : NAN; });
     row.push_back(reached_cell(t.tokens, t, tokens, count_text));
     row.push_back(reached_cell(t.seconds, t, t.longest_seconds, seconds_text));
     row.push_back(reached_cell(t.flops, t, tokens * cost.flops_per_token, count_text));
@@ -170,6 +167,7 @@ Table task_table(const Comparison& c) {
   }
   if (groups) table.columns.push_back({"data"});
   table.columns.push_back({"arm"});
+  table.columns.push_back({"seeds", true});
   for (const std::string& task : names) {
     table.columns.push_back({task + ", " + scores[task]->metric, true});
     table.columns.push_back({task + ", difference", true});
@@ -178,6 +176,9 @@ Table task_table(const Comparison& c) {
     std::vector<Cell> row;
     if (groups) row.emplace_back(group_title(a.group));
     row.emplace_back(a.arm);
+    std::size_t seeds = 0;
+    for (const auto& [task, estimate] : a.tasks) seeds = std::max(seeds, estimate.n);
+    row.push_back(seeds_cell(seeds, a.planned));
     for (const std::string& task : names) {
       const auto it = a.tasks.find(task);
       if (it == a.tasks.end() || it->second.n == 0) {
@@ -185,13 +186,13 @@ Table task_table(const Comparison& c) {
         row.emplace_back();
         continue;
       }
-      const std::string best = best_arm(c, a.group, scores[task]->higher_is_better, [&](const ArmSummary& s) {
+      const bool best = is_best(c, a, scores[task]->higher_is_better, [&](const ArmSummary& s) {
         const auto found = s.tasks.find(task);
         return found == s.tasks.end() ? NAN : found->second.mean;
       });
       const double error = a.task_errors.at(task);
       row.emplace_back(fixed(it->second.mean, 4), it->second.mean,
-                       std::isfinite(error) ? "± " + fixed(error, 4) : std::string(), a.arm == best);
+                       std::isfinite(error) ? "± " + fixed(error, 4) : std::string(), best);
       row.push_back(difference_cell(a.task_differences.at(task), 4));
     }
     table.rows.push_back(std::move(row));

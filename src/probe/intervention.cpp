@@ -183,8 +183,8 @@ class EditParser {
   }
 
   void add_range(std::string_view item, const std::string& key, std::vector<std::int64_t>& target) const {
-    const auto dash = item.find('-');
-    const std::int64_t first = integer(item.substr(0, dash), "a number or range"),
+    const auto dash = item.find('-', 1);  // "-1" is a number, which is refused as one
+    const std::int64_t first = integer(item.substr(0, dash), "a number from 0 or a range"),
                        last = dash == std::string_view::npos ? first
                                                              : integer(item.substr(dash + 1), "the end of a range");
     if (first > last) refuse("the range ", item, " of ", key, " is empty");

@@ -42,12 +42,13 @@ Curves read_curves(const std::string& metrics_path, std::int64_t tokens_per_step
   Curves curves(tokens_per_step);
   std::istringstream lines(read_file(metrics_path));
   std::string line;
-  while (std::getline(lines, line)) {
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
     if (line.empty() || lines.eof()) continue;  // a line without its end is being written, or was cut by a kill
-    const Json json = parse_json(line, metrics_path, ExitCode::data);
+    const std::string where = concat(metrics_path, ", line ", number);
+    const Json json = parse_json(line, where, ExitCode::data);
     const auto step = json.is_object() ? json.find("progress/step") : json.end();
     if (!json.is_object() || step == json.end() || !step->is_number_integer()) {
-      fail(ExitCode::data, metrics_path, ": a line without progress/step");
+      fail(ExitCode::data, where, ": without progress/step");
     }
     curves.add(step->get<std::int64_t>(), json);
   }

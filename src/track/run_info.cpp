@@ -115,8 +115,12 @@ RunInfo read_run_info(const std::string& path) {
   run.config = read_json_file(path + "/config.json", ExitCode::data);
   if (!run.config.is_object()) fail(ExitCode::data, path, "/config.json: not a run's configuration");
   if (const std::string sessions = concat(path, '/', sessions_file); fs::exists(sessions)) {
-    for (const Json& session : read_json_file(sessions, ExitCode::data)) {
-      if (session.is_object()) run.sessions.push_back(session);
+    try {
+      for (const Json& session : read_json_file(sessions, ExitCode::data)) {
+        if (session.is_object()) run.sessions.push_back(session);
+      }
+    } catch (const Error& error) {
+      run.damage = error.what();
     }
   }
   describe_run_config(run);

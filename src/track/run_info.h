@@ -20,6 +20,7 @@ struct RunInfo {
   RunState state = RunState::stopped;
   Json config;
   std::vector<Json> sessions;  // of describe_session(), one for each start; none for runs of older versions
+  std::string damage;          // of sessions.json, which is then left out; empty: none
   Curves curves{1};
 };
 

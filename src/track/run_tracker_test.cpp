@@ -79,6 +79,8 @@ TEST(RunTracker, ADamagedSessionsFileStopsNoRun) {
   write_file_atomic(folder / "run/sessions.json", "[{");
   const RunTracker tracker(options);
   EXPECT_EQ(read_run_info(folder / "run").sessions.size(), 1u);
+  write_file_atomic(folder / "run/sessions.json", "[{");
+  EXPECT_NE(read_run_info(folder / "run").damage.find("sessions.json"), std::string::npos);
 }
 
 TEST(FindRuns, TakesRunFoldersAlone) {

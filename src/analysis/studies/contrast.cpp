@@ -109,6 +109,10 @@ void study_contrast(const StudyInput& input, StudyResult& result) {
     result.paragraph(
         concat(first.cut + second.cut, " tokens at the ends of texts did not fit into the model's context."));
   }
+  if (first.cut + second.cut > 0) {
+    result.summary.push_back(
+        concat(first.cut + second.cut, " tokens at the ends of texts did not fit into the context"));
+  }
   result.table("contrast.csv", table, table.rows.size() <= 256);
   result.summary.push_back(concat(apart, " of ", table.rows.size(), " heads differ (95 % interval without 0); loss ",
                                   fixed(loss.first, 4), " and ", fixed(loss.second, 4)));

@@ -98,6 +98,11 @@ void study_interventions(const StudyInput& input, StudyResult& result) {
   }
   table.notes = {concat("Unedited: ", number_text(base), " nats over ", m.tokens(), " tokens of ", m.windows(),
                         " windows. Paired by window; bootstrap over windows.")};
+  if (m.windows() < 20) {
+    table.notes.push_back("Few windows: bootstrap intervals over fewer than 20 are too narrow. --limit takes more.");
+    result.summary.push_back(
+        concat("only ", m.windows(), " windows: the intervals are too narrow; --limit takes more"));
+  }
   BarChart whole, layers, kinds;
   whole.title = "Change of the loss";
   whole.subtitle = "nats a token, edited - unedited, with 95 % intervals over windows";

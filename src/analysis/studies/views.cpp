@@ -57,7 +57,9 @@ void study_prompt(const StudyInput& input, StudyResult& result) {
   for (std::int64_t t = 0; t + 1 < m.length(); ++t) sum += m.losses_WT[0][t].item<double>();
   const double loss = sum / static_cast<double>(m.length() - 1);
   result.json["loss"] = loss;
-  result.summary.push_back(concat(m.length() - 1, " tokens, loss ", fixed(loss, 4)));
+  result.summary.push_back(
+      concat(m.length() - 1, " tokens, loss ", fixed(loss, 4),
+             text.cut > 0 ? concat("; the last ", text.cut, " did not fit into the context") : ""));
 }
 
 }  // namespace satformer

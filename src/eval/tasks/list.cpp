@@ -90,12 +90,12 @@ class Selector {
 
 }  // namespace
 
-std::vector<std::string> split_names(std::span<const std::string> lists) {
+std::vector<std::string> split_names(std::span<const std::string> lists, std::string_view option) {
   std::vector<std::string> names;
   for (const std::string& list : lists) {
     for (std::size_t at = 0; at <= list.size();) {
       const std::size_t end = std::min(list.find(',', at), list.size());
-      if (end == at && !list.empty()) fail(ExitCode::usage, "--tasks '", list, "': a name between commas is empty");
+      if (end == at && !list.empty()) fail(ExitCode::usage, option, " '", list, "': a name between commas is empty");
       if (end > at) names.push_back(list.substr(at, end - at));
       at = end + 1;
     }

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "eval/task.h"
@@ -18,8 +19,8 @@ struct TaskGroup {
 const std::vector<Task>& builtin_tasks();
 std::vector<TaskGroup> task_groups();
 
-// The parts between commas that are not empty.
-std::vector<std::string> split_names(std::span<const std::string> lists);
+// The parts between commas that are not empty; `option` names them in errors.
+std::vector<std::string> split_names(std::span<const std::string> lists, std::string_view option = "--tasks");
 
 struct TaskSelection {
   std::vector<Task> tasks;        // each once, in the order named
