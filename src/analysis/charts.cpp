@@ -70,17 +70,18 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
 
 namespace {
 
-// Bytes where they are whole characters, else the piece's name.
-std::string token_text(const Tokenizer& tokenizer, std::int64_t id) {
+// Bytes where they are whole characters, else the piece's name; without a tokenizer the number.
+std::string token_text(const Tokenizer* tokenizer, std::int64_t id) {
+  if (!tokenizer) return concat(id, ' ');
   const auto token = static_cast<std::int32_t>(id);
-  const std::string bytes = tokenizer.token_bytes(token, false);
-  return bytes.empty() || replace_invalid_utf8(bytes) != bytes ? tokenizer.piece(token) : bytes;
+  const std::string bytes = tokenizer->token_bytes(token, false);
+  return bytes.empty() || replace_invalid_utf8(bytes) != bytes ? tokenizer->piece(token) : bytes;
 }
 
 }  // namespace
 
 TokenMap token_map(const std::string& title, const Measurement& m, std::int64_t row, std::int64_t count,
-                   const Tokenizer& tokenizer) {
+                   const Tokenizer* tokenizer) {
   TokenMap map;
   map.title = title;
   count = std::min({count, m.length(), static_cast<std::int64_t>(max_tokens)});

@@ -27,6 +27,6 @@ std::string fixed(double value, int digits);
 // The loss and the gates of the tokens of one row [first, first + count): a track for each head, or for each layer
 // where there are too many.
 TokenMap token_map(const std::string& title, const Measurement& measured, std::int64_t row, std::int64_t count,
-                   const Tokenizer& tokenizer);
+                   const Tokenizer* tokenizer);
 
 }  // namespace satformer

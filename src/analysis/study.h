@@ -49,7 +49,7 @@ struct StudyResult {
 // What studies work on; all outlive them.
 struct StudyInput {
   Model* model = nullptr;
-  const Tokenizer* tokenizer = nullptr;
+  const Tokenizer* tokenizer = nullptr;  // null: none, and no study of texts is asked for
   TokenKinds* kinds = nullptr;
   const Measurement* measured = nullptr;       // of the unedited model on the data; null without data
   std::span<const std::int64_t> token_counts;  // of each id in the data's shards

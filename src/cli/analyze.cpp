@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/gate_history.h"
+#include "analysis/mark_kinds.h"
 #include "analysis/report.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -112,6 +113,17 @@ void check_output(const std::string& directory) {
   const AtomicFile probe(directory + "/analysis.json");
 }
 
+// As many as asked for and as their gates leave room for: the gates of all tokens are held in memory.
+std::int64_t windows_to_use(const WindowOptions& options, const TokenWindows& windows, const ModelConfig& config,
+                            ProgressLine& progress) {
+  const std::int64_t count = options.limit > 0 ? std::min(options.limit, windows.size()) : windows.size();
+  const std::int64_t bytes = std::max<std::int64_t>(1, gate_bytes(config, windows.seq_length()));
+  const std::int64_t room = std::max<std::int64_t>(1, most_gate_bytes / bytes);
+  if (count <= room) return count;
+  progress.print(concat("analyze: only ", room, " of ", count, " windows: the gates of more do not fit into 1 GiB"));
+  return room;
+}
+
 void print_summary(const AnalysisReport& report, const std::string& directory) {
   for (const auto& [name, value] : report.facts) std::printf("%-10s %s\n", name.c_str(), value.c_str());
   for (const StudyResult& study : report.studies) {
@@ -163,10 +175,24 @@ int run_analyze(std::span<const std::string> arguments) {
     return std::any_of(chosen.begin(), chosen.end(),
                        [&](const Study* s) { return std::string_view(s->name) == name; });
   };
-  const std::unique_ptr<Tokenizer> tokenizer = a.model.load_tokenizer_for(loaded);
+  ProgressLine progress;
+  std::optional<TokenWindows> windows;
+  std::int64_t count = 0;
+  if (std::any_of(chosen.begin(), chosen.end(), [](const Study* s) { return s->needs == Needs::data; })) {
+    windows = a.windows.open(loaded);
+    count = windows_to_use(a.windows, *windows, model.config(), progress);
+  }
+  // What is no text has no tokenizer; its shards say what each token is.
+  const bool of_text = a.prompt || !a.contrast.empty() || !a.kinds.empty();
+  const bool marked = windows && windows->has_marks() && !of_text;
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!marked || !a.model.tokenizer.empty() || has_tokenizer(loaded.directory)) {
+    tokenizer = a.model.load_tokenizer_for(loaded);
+  }
   const std::unique_ptr<TokenKinds> kinds =
-      a.kinds.empty() ? make_rule_kinds(*tokenizer, default_kind_rules(), "the default rules")
-                      : make_rule_kinds(*tokenizer, read_json_file(a.kinds), a.kinds);
+      marked            ? make_mark_kinds(*windows, count)
+      : a.kinds.empty() ? make_rule_kinds(*tokenizer, default_kind_rules(), "the default rules")
+                        : make_rule_kinds(*tokenizer, read_json_file(a.kinds), a.kinds);
   StudyInput input;
   for (const std::string& spec : a.edits) {
     input.interventions.push_back(parse_intervention(spec, edit_space(model, kinds->names())));
@@ -198,25 +224,12 @@ int run_analyze(std::span<const std::string> arguments) {
   report.facts = {{"model", loaded.directory}, {"architecture", model.architecture()}};
   report.about = {{"model", loaded.directory}, {"architecture", model.architecture()}, {"seed", input.seed}};
 
-  ProgressLine progress;
   input.progress = [&](const std::string& text) { progress.update(text); };
   Measurement measured;
   std::vector<std::int64_t> counts;
-  const bool needs_data =
-      std::any_of(chosen.begin(), chosen.end(), [](const Study* s) { return s->needs == Needs::data; });
-  if (needs_data) {
-    const TokenWindows windows = a.windows.open(loaded);
-    std::int64_t count = a.windows.limit > 0 ? std::min(a.windows.limit, windows.size()) : windows.size();
-    // The gates of all tokens are held in memory.
-    const std::int64_t room =
-        most_gate_bytes / std::max<std::int64_t>(1, gate_bytes(model.config(), windows.seq_length()));
-    if (count > std::max<std::int64_t>(1, room)) {
-      progress.print(
-          concat("analyze: only ", room, " of ", count, " windows: the gates of more do not fit into 1 GiB"));
-      count = std::max<std::int64_t>(1, room);
-    }
+  if (windows) {
     counts = count_tokens(a.windows, model.config().vocab_size);
-    measured = measure(model, read_windows(windows, count), *kinds, input.pass("measuring"));
+    measured = measure(model, read_windows(*windows, count), *kinds, input.pass("measuring"));
     input.measured = &measured;
     input.token_counts = counts;
     const double loss = measured.losses_WT.to(at::kDouble).mean().item<double>();
@@ -224,6 +237,7 @@ int run_analyze(std::span<const std::string> arguments) {
                             {"tokens", measured.tokens()},  {"seq_length", measured.length()}, {"loss", loss}};
     report.facts.emplace_back("data", concat(a.windows.data_dir, " (", a.windows.prefix, "): ", count, " windows of ",
                                              measured.length(), " tokens"));
+    if (marked) report.facts.emplace_back("kinds", "the shards' own marks");
     report.facts.emplace_back("loss", concat(loss, " nats a token"));
   }
   for (const Study* study : chosen) {

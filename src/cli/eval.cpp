@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/edit_options.h"
 #include "cli/eval_tasks.h"
 #include "cli/window_options.h"
 
@@ -16,12 +17,14 @@ int run_eval(std::span<const std::string> arguments) {
   std::string targets;
   ModelOptions model_options;
   WindowOptions window_options;
+  EditOptions edit_options;
   Options options("eval",
                   "Loss and perplexity of a model on token shards: every window once, summed loss over summed "
                   "targets, the same for any batch size.");
   model_options.add_to(options, false);
   window_options.add_to(options, true);
   options.add("--targets", targets, "all or marked (default: marked where the shards have marks)");
+  edit_options.add_to(options);
   options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
   if (!options.parse(arguments)) return 0;
 
@@ -30,6 +33,7 @@ int run_eval(std::span<const std::string> arguments) {
   }
   const std::unique_ptr<AtomicFile> output_file = window_options.check_and_open_output();
   const LoadedModel loaded = model_options.load();
+  const std::unique_ptr<ActiveEdits> edits = edit_options.activate(loaded);
   Model& model = *loaded.model;
   const TokenWindows windows = window_options.open(loaded);
   const std::string &data_dir = window_options.data_dir, &prefix = window_options.prefix;
@@ -40,6 +44,7 @@ int run_eval(std::span<const std::string> arguments) {
   if (targets == "marked" && !windows.has_marks()) {
     fail(ExitCode::data, "--targets marked: the shards in '", data_dir, "' have no marks of the targets that count");
   }
+  if (edits) loss_options.observer = edits->observer();
   loss_options.marked = windows.has_marks() && targets != "all";
   const WindowLoss result = window_loss(model, windows, loss_options);
   if (!std::isfinite(result.loss_sum))
@@ -48,6 +53,7 @@ int run_eval(std::span<const std::string> arguments) {
 
   const double loss = result.mean();
   std::printf("model       %s (%s)\n", loaded.directory.c_str(), model.architecture().c_str());
+  if (edits) std::printf("edit        %s\n", edit_options.edit.c_str());
   std::printf("data        %s/%s*.bin\n", data_dir.c_str(), prefix.c_str());
   std::printf("windows     %lld of %lld tokens, %lld targets\n", static_cast<long long>(result.windows),
               static_cast<long long>(seq_length), static_cast<long long>(result.targets));
@@ -67,6 +73,7 @@ int run_eval(std::span<const std::string> arguments) {
     json["model"] = loaded.directory;
     json["architecture"] = model.architecture();
     json["data_dir"] = data_dir;
+    if (edits) json["edit"] = edit_options.edit;
     json["prefix"] = prefix;
     json["seq_length"] = seq_length;
     json["windows"] = result.windows;

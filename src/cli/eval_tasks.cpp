@@ -82,6 +82,13 @@ Json fingerprint(const LoadedText& model) {
   return json;
 }
 
+Json edit_json(const Arguments& a) {
+  const EditOptions& e = a.text_options.edit;
+  Json json = {{"edit", e.edit}};
+  if (!e.data_dir.empty()) json.update({{"data", e.data_dir}, {"windows", e.windows}});
+  return json;
+}
+
 Json config_json(const Arguments& a, const LoadedText& model) {
   const ModelOptions& m = a.text_options.model;
   Json config = {{"model", "satformer"},
@@ -98,6 +105,7 @@ Json config_json(const Arguments& a, const LoadedText& model) {
                  {"stride", a.stride},
                  {"gen_kwargs", a.max_gen_toks > 0 ? Json{{"max_gen_toks", a.max_gen_toks}} : Json(nullptr)},
                  {"fewshot_seed", a.seed}};
+  if (model.edits) config["edit"] = edit_json(a);
   if (model.text) {
     config["add_bos_token"] = model.text->add_bos;
     config["prefix_token_id"] = model.text->prefix_token;
@@ -202,6 +210,7 @@ int run_eval_tasks(std::span<const std::string> arguments) {
     eval.log_folder = results_folder(a.output, info.model_name);
     make_directories(eval.log_folder);
     eval.log_settings = fingerprint(model);
+    if (model.edits) eval.log_settings["edit"] = edit_json(a);
     eval.log_settings["dtype"] = a.text_options.model.dtype;
     eval.log_settings["fewshot_seed"] = a.seed;
   }
@@ -211,6 +220,7 @@ int run_eval_tasks(std::span<const std::string> arguments) {
       .model = *model.loaded.model, .tokenizer = model.tokenizer.get(), .progress = eval.progress};
   generated.limit = a.limit;
   generated.batch_size = a.text_options.batch_size;
+  generated.observer = model.edits ? model.edits->observer() : nullptr;
   generated.document_end = trained_document_end(model.loaded);
   for (const SyntheticOptions& task : synthetic) results.push_back(evaluate_synthetic(task, generated));
   info.seconds = seconds() - info.start_time;

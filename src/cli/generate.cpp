@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/edit_options.h"
 #include "cli/model_options.h"
 #include "infer/generator.h"
 #include "io/file.h"
@@ -28,6 +29,7 @@ int run_generate(std::span<const std::string> arguments) {
   ModelOptions model_options;
   std::vector<std::string> prompts;
   std::string prompt_file;
+  EditOptions edit_options;
   GenerateOptions generate_options;
   generate_options.sampling.temperature = 0.8;
   std::int64_t seed = -1, samples = 1;
@@ -47,6 +49,7 @@ int run_generate(std::span<const std::string> arguments) {
       .add("--num-samples", samples, "Continuations of each prompt")
       .flag("--ignore-eos", ignore_eos, "Go on after an end-of-document token")
       .flag("--no-stream", no_stream, "Print only when done");
+  edit_options.add_to(options);
   if (!options.parse(arguments)) return 0;
   if (generate_options.max_new_tokens < 1) {
     fail(ExitCode::usage, "--max-new-tokens ", generate_options.max_new_tokens, " must be at least 1");
@@ -65,6 +68,8 @@ int run_generate(std::span<const std::string> arguments) {
   if (prompts.empty()) prompts.emplace_back();
 
   const LoadedModel loaded = model_options.load();
+  const std::unique_ptr<ActiveEdits> edits = edit_options.activate(loaded);
+  if (edits) generate_options.observer = edits->observer();
   const std::unique_ptr<Tokenizer> tokenizer = model_options.load_tokenizer_for(loaded);
   if (!ignore_eos) generate_options.stop_token = tokenizer->eos_id();
   std::vector<std::vector<std::int64_t>> rows;

@@ -143,7 +143,7 @@ bool Options::parse(std::span<const std::string> arguments) {
       const bool value_follows = i + 1 < rest.size() && rest[i + 1].rfind("--", 0) != 0;
       if (argument.rfind("--", 0) == 0 && value_follows) {
         refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names),
-                      " A configuration field is written with '=': ", argument, "=", rest[i + 1], "."));
+                      " If it is a configuration field, it is written with '=': ", argument, "=", rest[i + 1], "."));
       }
       refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
     }

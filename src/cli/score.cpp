@@ -207,6 +207,7 @@ int run_score(std::span<const std::string> arguments) {
   LikelihoodOptions likelihood;
   likelihood.batch_size = text_options.batch_size;
   likelihood.max_length = text.max_length;
+  likelihood.observer = text.observer;
   likelihood.done = [&](std::size_t group, std::span<const Likelihood> results) {
     answers.answer(group_lines[group], answer_of(lines[group_lines[group]], results));
     return true;

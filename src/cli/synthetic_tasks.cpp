@@ -69,6 +69,7 @@ std::vector<SyntheticOptions> synthetic_options(const std::vector<std::string>& 
 
 LoadedText load_plain_model(const TextOptions& options) {
   LoadedText result{options.model.load(), nullptr, nullptr};
+  result.edits = options.edit.activate(result.loaded);
   if (!options.model.tokenizer.empty() || has_tokenizer(result.loaded.directory)) {
     result.tokenizer = options.model.load_tokenizer_for(result.loaded);
   }

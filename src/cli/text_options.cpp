@@ -13,6 +13,7 @@ void TextOptions::add_to(Options& options) {
       .flag("--add-bos", add_bos, "Put BOS before every text (default: none)")
       .add("--prefix-token", prefix_token,
            "What stands before a text without context: bos, eos or an id (auto: BOS if there is one, else EOS)");
+  edit.add_to(options);
 }
 
 void TextOptions::check() const {
@@ -22,6 +23,7 @@ void TextOptions::check() const {
 
 LoadedText load_text_model(const TextOptions& options) {
   LoadedText result{options.model.load(), nullptr, nullptr};
+  result.edits = options.edit.activate(result.loaded);
   result.tokenizer = options.model.load_tokenizer_for(result.loaded);
   const Model& model = *result.loaded.model;
   const std::int64_t longest = model.config().max_position_embeddings;
@@ -50,7 +52,8 @@ LoadedText load_text_model(const TextOptions& options) {
                                                       .tokenizer = tokenizer,
                                                       .max_length = options.context > 0 ? options.context : longest,
                                                       .prefix_token = prefix,
-                                                      .add_bos = options.add_bos});
+                                                      .add_bos = options.add_bos,
+                                                      .observer = result.edits ? result.edits->observer() : nullptr});
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "cli/edit_options.h"
 #include "cli/model_options.h"
 #include "infer/text_model.h"
 
@@ -10,6 +11,7 @@ namespace satformer::cli {
 
 struct TextOptions {
   ModelOptions model;
+  EditOptions edit;
   std::int64_t context = 0, batch_size = 16;
   bool add_bos = false;
   std::string prefix_token = "auto";
@@ -23,6 +25,7 @@ struct LoadedText {
   LoadedModel loaded;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TextModel> text;
+  std::unique_ptr<ActiveEdits> edits = nullptr;  // null: none
 };
 LoadedText load_text_model(const TextOptions& options);
 

@@ -143,6 +143,7 @@ class Runner {
     LikelihoodOptions options;
     options.batch_size = options_.batch_size;
     options.max_length = model_.max_length;
+    options.observer = model_.observer;
     options.done = [&](std::size_t group, std::span<const Likelihood> results) {
       Response response;
       for (const Likelihood& r : results) response.likelihoods.emplace_back(r.sum, r.greedy);

@@ -81,6 +81,7 @@ TaskResult evaluate_synthetic(const SyntheticOptions& options, const SyntheticEv
   loss.batch_size = eval.batch_size;
   loss.max_windows = eval.limit;
   loss.marked = true;
+  loss.observer = eval.observer;
   if (synthetic.text) loss.document_end = eval.document_end;
   loss.scored = [&](const WindowScore& score) {
     result.samples.push_back(make_sample(score, windows.example(score.window), synthetic));

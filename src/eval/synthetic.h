@@ -14,7 +14,8 @@ struct SyntheticEval {
   const Tokenizer* tokenizer = nullptr;  // for tasks of text
   std::int64_t limit = 0;                // the first n of the val_examples examples; 0: all
   std::int64_t batch_size = 16;
-  std::optional<std::int64_t> document_end = {};               // ForwardOptions::document_end
+  std::optional<std::int64_t> document_end = {};  // ForwardOptions::document_end
+  LayerObserver* observer = nullptr;
   std::function<void(const std::string& text)> progress = {};  // one line, replaced by the next
 };
 

@@ -123,6 +123,7 @@ class Scorer {
     }
     KvCache cache(model_.config(), rows, shared + rest, model_.compute_dtype(), device_);
     ForwardOptions forward;
+    forward.observer = options_.observer;
     forward.cache = &cache;
     forward.attention_mask_BT = mask.to(device_);
     model_.hidden(ids.to(device_), forward);
@@ -146,6 +147,7 @@ class Scorer {
       source.mutable_data_ptr<std::int64_t>()[b] = r.group;
     }
     ForwardOptions forward;
+    forward.observer = options_.observer;
     std::optional<KvCache> cache;
     if (shared) {
       cache = *shared;  // select_rows makes tensors of its own

@@ -23,6 +23,7 @@ struct Likelihood {
 struct LikelihoodOptions {
   std::int64_t batch_size = 16;  // rows computed at once
   std::int64_t max_length = 0;   // longest input in tokens; 0: the model's context. Contexts lose their beginning
+  LayerObserver* observer = nullptr;
   // Called once for each group, in the order of completion (long ones first); false stops.
   std::function<bool(std::size_t group, std::span<const Likelihood> results)> done;
 };

@@ -146,6 +146,7 @@ void generate_texts(const TextModel& text_model, std::span<const GenerationReque
     GenerateOptions generation;
     generation.max_new_tokens = first.max_new_tokens;
     generation.sampling = first.sampling;
+    generation.observer = text_model.observer;
     generation.stop_token = text_model.tokenizer.eos_id();
     generation.ends_row = [&](std::size_t row, std::int64_t id) { return texts[row].push(id); };
     generate(text_model.model, prompts, generation);

@@ -15,9 +15,10 @@ namespace satformer {
 struct TextModel {
   Model& model;
   const Tokenizer& tokenizer;
-  std::int64_t max_length = 0;    // tokens of an input, at most the model's context
-  std::int64_t prefix_token = 0;  // stands before a text that has no context
-  bool add_bos = false;           // before every encoded text that has a context
+  std::int64_t max_length = 0;        // tokens of an input, at most the model's context
+  std::int64_t prefix_token = 0;      // stands before a text that has no context
+  bool add_bos = false;               // before every encoded text that has a context
+  LayerObserver* observer = nullptr;  // of every pass
 
   std::vector<std::int64_t> encode(std::string_view text, bool with_bos) const;
   // White space at the end of the context belongs to the continuation. Both are tokenised as one text; what comes

@@ -119,6 +119,15 @@ class Analyze(unittest.TestCase):
         edit = self.result(out)["studies"]["interventions"]["edits"][-1]
         self.assertEqual(edit["edit"], "zero@kinds=lamp")
 
+    def test_a_second_analysis_leaves_no_tables_of_the_first(self):
+        out = self.path("twice")
+        run(*self.analyze("SATFormer"), "--studies", "gates,kinds", "-o", out)
+        kept = os.path.join(out, "mine.csv")
+        with open(kept, "w") as f:
+            f.write("x")
+        run(*self.analyze("SATFormer"), "--studies", "positions", "-o", out)
+        self.assertEqual({n for n in os.listdir(out) if n.endswith(".csv")}, {"positions.csv", "mine.csv"})
+
     def test_bad_input_is_told_before_the_work(self):
         def refused(code, part, *arguments, data=True):
             out = self.path("refused")
@@ -136,6 +145,10 @@ class Analyze(unittest.TestCase):
         refused(2, "interventions", "--edit", "zero", "--studies", "gates")
         refused(2, "two files", "--contrast", "x")
         refused(2, "at least 100", "--resamples", "3")
+        refused(2, "is empty", "--prompt", "")
+        refused(2, "not valid UTF-8", "--prompt", os.fsdecode(b"a\xff"))
+        refused(2, "'-1' is not", "--edit", "zero@layers=-1")
+        refused(2, "a\\nb", "--edit", "a\nb")
         refused(2, "'x1'", "--seed", "x1")
         refused(3, "'rules'", "--kinds", self.texts("bad", "{}"))
         refused(3, "not valid JSON", "--kinds", self.texts("worse", "{"))

@@ -237,6 +237,43 @@ class Eval(unittest.TestCase):
         self.assertEqual([d["doc_id"] for d in results["left_out"]["boolq"]], [3, 4])
         self.assertEqual(results["n-samples"]["boolq"], {"original": 12, "effective": 10})
 
+    def test_edits_reach_every_pass(self):
+        data, shards = os.path.join(self.folder, "edit-eval.json"), os.path.join(self.folder, "data")
+
+        def loss(*edit):
+            self.eval("--data-dir", shards, "--output", data, *edit)
+            with open(data) as f:
+                return json.load(f)["loss"]
+
+        lines = [{"context": "The ", "continuation": "old house"}, {"context": "", "continuation": "and then"}]
+        scored = [line["loglikelihood"] for line in self.score(lines)]
+        _, plain, _ = self.evaluate("piqa,squad_completion")
+        answers = [[s["resps"] for s in plain[task]] for task in ("piqa", "squad_completion")]
+        # An edit that changes nothing leaves every bit; one that changes the gates reaches each kind of request.
+        for edit, same in (("scale=1", True), ("scale=-40", False)):
+            options = ("--edit", edit)
+            self.assertEqual(loss(*options) == loss(), same, edit)
+            self.assertEqual([l["loglikelihood"] for l in self.score(lines, *options)] == scored, same, edit)
+            results, samples, _ = self.evaluate("piqa,squad_completion", *options)
+            self.assertEqual(results["config"]["edit"], {"edit": edit})
+            for task, answer in zip(("piqa", "squad_completion"), answers):
+                self.assertEqual([s["resps"] for s in samples[task]] == answer, same, (edit, task))
+            texts = [run("generate", "--model", self.model, "--prompt", "The", "--temperature", "0", *o)[0]
+                     for o in ((), options)]
+            self.assertEqual(texts[0] == texts[1], same, edit)
+        self.assertNotEqual(loss("--edit", "mean=head", "--edit-data", shards), loss())
+        self.assertNotEqual(loss("--edit", "mean=head", "--edit-data", shards), loss("--edit", "zero"))
+        for options, text in ((("--edit", "zer"), "Did you mean 'zero'"), (("--edit", "zero@layers=-1"), "'-1' is not"),
+                              (("--edit", "shuffle"), "analyze"), (("--edit", "zero@kinds=x"), "kind"),
+                              (("--edit", "mean"), "--edit-data"), (("--edit-data", shards), "--edit-data is for"),
+                              (("--edit", "zero", "--edit-data", shards), "does not use"),
+                              (("--edit", "mean", "--edit-data", "nowhere"), "nowhere"),
+                              (("--edit", "lambda1-zero"), "does not apply")):
+            code = 4 if "nowhere" in options else 2
+            out, err = run("eval", "--model", self.model, "--data-dir", shards, *options, code=code)
+            self.assertIn(text, err)
+            self.assertEqual(err.count("\n"), 1)
+
     def test_lists_and_help(self):
         out, _ = run("eval", "--list-tasks")
         for name in ("hellaswag", "swde@v0", "nq@jrt-2048_twice", "msmarco", "commonsense"):

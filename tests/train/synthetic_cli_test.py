@@ -70,6 +70,16 @@ class SyntheticCase(unittest.TestCase):
         text = self.run_program("eval", "--model", self.model, "--data-dir", self.data, "--targets=all")
         self.assertIn("1600 targets", text)
 
+    def test_marks_are_the_kinds_of_an_analysis(self):
+        out = os.path.join(self.folder, "analysis")
+        self.run_program("analyze", "--model", self.model, "--data", self.data, "--limit=20", "-o", out,
+                         "--studies=kinds,tokens,interventions,lens", "--edit=zero@kinds=value")
+        with open(os.path.join(out, "analysis.json")) as file:
+            kinds = json.load(file)["studies"]["kinds"]["kinds"]
+        self.assertEqual([k["kind"] for k in kinds], ["noise", "key", "value", "query", "answer"])
+        self.assertEqual([k["tokens"] for k in kinds if k["kind"] in ("key", "value")], [80, 80])
+        self.refused(4, "tokenizer", "analyze", "--model", self.model, "--data", self.data, "--prompt=x")
+
     def test_tasks(self):
         self.assertIn("mixed_recall", self.run_program("eval", "--list-tasks"))
         output = os.path.join(self.folder, "results")

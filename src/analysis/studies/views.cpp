@@ -24,7 +24,7 @@ Json map_json(const TokenMap& map, const Measurement& m, std::int64_t row) {
 
 void add_view(const std::string& title, const Measurement& m, std::int64_t count, const StudyInput& input,
               StudyResult& result) {
-  TokenMap map = token_map(title, m, 0, count, *input.tokenizer);
+  TokenMap map = token_map(title, m, 0, count, input.tokenizer);
   result.json = map_json(map, m, 0);
   Table table;
   table.columns = {{"position", true, ""}, {"token", false, ""}, {"kind", false, ""}};
