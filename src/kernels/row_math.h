@@ -44,6 +44,12 @@ SATFORMER_HD void store(bf16* to, float x) {
   to->bits = static_cast<uint16_t>(x == x ? rounded : 0x7fc0U);
 #endif
 }
+// The same for what is no NaN.
+SATFORMER_HD void store_number(float* to, float x) { *to = x; }
+SATFORMER_HD void store_number(bf16* to, float x) {
+  const uint32_t u = bits_of(x);
+  to->bits = static_cast<uint16_t>((u + 0x7fffU + ((u >> 16) & 1U)) >> 16);
+}
 // x as T holds it.
 template <class T>
 SATFORMER_HD float rounded_to(float x) {
@@ -73,6 +79,24 @@ SATFORMER_HD float exp_fp32(float x) {
   const float a = from_bits(static_cast<uint32_t>(half + 127) << 23);
   const float b = from_bits(static_cast<uint32_t>(k - half + 127) << 23);
   return p * a * b;
+}
+
+// exp of what is at most 0 (a little above does no harm), about 1 ulp; below -87 it stays at exp(-87), 1.6e-38: for
+// sums of weights of which the largest is 1.
+SATFORMER_HD float exp_nonpositive(float x) {
+  const float clamped = x < -87.0f ? -87.0f : x;
+  const float magic = 12582912.0f;  // as in exp_fp32
+  const float shifted = clamped * 1.44269504088896341f + magic;
+  const float n = shifted - magic;
+  const float f = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * (f * f) + f + 1.0f;
+  return p * from_bits((bits_of(shifted) << 23) + (127U << 23));
 }
 
 SATFORMER_HD float sigmoid_fp32(float x) { return 1.0f / (1.0f + exp_fp32(-x)); }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/attention/mask.h"
+#include "kernels/attention/tiled.h"
 #include "kernels/backend.h"
 
 namespace satformer {
@@ -40,10 +41,15 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const a
          q_BTHD.size(1), " queries and ", k_BSHD.size(1), " keys");
   }
   if (active_backend() == Backend::reference) return reference::attention(q_BTHD, k_BSHD, v_BSHD, mask);
+  const bool plain = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined();
+  const bool window_of_causal = !mask.window || mask.kind == MaskKind::causal;
+  if (plain && window_of_causal && active_backend() == Backend::automatic &&
+      cpu::tiled_attention_fits(q_BTHD, k_BSHD)) {
+    return cpu::tiled_attention(q_BTHD, k_BSHD, v_BSHD, mask.kind == MaskKind::causal, mask.window);
+  }
   const std::int64_t groups = q_BTHD.size(2) / k_BSHD.size(2);
   const std::int64_t T = q_BTHD.size(1), S = k_BSHD.size(1);
-  const bool whole = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined() &&
-                     (!mask.window || *mask.window >= S) && (T == S || mask.kind == MaskKind::bidirectional);
+  const bool whole = plain && (!mask.window || *mask.window >= S) && (T == S || mask.kind == MaskKind::bidirectional);
   // On a GPU the bf16 kernels without an explicit mask (cuDNN's, flash) read one KV head for several query heads.
   const bool shared = groups > 1 && whole && q_BTHD.is_cuda() && q_BTHD.scalar_type() == at::kBFloat16;
   const auto heads_first = [&](const at::Tensor& t) {

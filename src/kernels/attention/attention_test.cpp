@@ -44,6 +44,22 @@ TEST(Attention, MatchesReference) {
   check({1, 70, 70, 2, 1, 8}, {.window = 33});
 }
 
+// Long enough for the CPU's tiles, whose borders are at multiples of 64 and 128.
+TEST(Attention, TilesMatchReference) {
+  check({2, 128, 128, 2, 1, 8}, {});
+  check({1, 193, 193, 1, 1, 16}, {});
+  check({1, 130, 200, 1, 1, 10}, {.kind = MaskKind::bidirectional});
+  check({1, 130, 201, 1, 1, 8}, {});  // a chunk after 71 cached positions
+  for (const std::int64_t window : {1, 65, 128}) check({1, 200, 200, 1, 1, 8}, {.window = window});
+}
+
+TEST(Attention, TilesTakeStridedTensors) {
+  const at::Tensor qkv = random_tensor({2, 140, 3, 2, 16}, 1);  // one projection's output
+  const at::Tensor q = qkv.select(2, 0), k = qkv.select(2, 1), v = qkv.select(2, 2);
+  EXPECT_FALSE(q.is_contiguous());
+  EXPECT_TRUE(attention(q, k, v, {}).equal(attention(q.contiguous(), k.contiguous(), v.contiguous(), {})));
+}
+
 TEST(Attention, CachedDecodingMatchesReference) {
   check({2, 1, 9, 4, 2, 8}, {});  // one new token after eight
   check({2, 3, 9, 4, 2, 8}, {});  // a chunk

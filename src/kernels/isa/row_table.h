@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/adamw/rows.h"
+#include "kernels/attention/rows.h"
 #include "kernels/dense_average/rows.h"
 #include "kernels/depth_aggregate/rows.h"
 #include "kernels/hyper_connection/rows.h"
@@ -30,6 +31,12 @@ struct RowTable {
   RowKernel<StaticMix<T>> static_mix, static_mix_grad;
   RowKernel<DenseAverage<T>> dense_average, dense_average_grad;
   RowKernel<DepthAggregate<T>> depth_aggregate, depth_aggregate_grad;
+  RowKernel<FlashSoftmax<T>> flash_softmax;
+  RowKernel<FlashFinish<T>> flash_finish;
+  RowKernel<FlashGrad<T>> flash_grad;
+  RowKernel<FlashDelta<T>> flash_delta;
+  RowKernel<FlashPack<T>> flash_pack_rows, flash_pack_columns, flash_transpose;
+  RowKernel<FlashStore<T>> flash_store, flash_store_transposed;
   RowKernel<AdamW<T>> adamw;
   RowKernel<SumOfSquares<T>> sum_of_squares;
   // Indexed by the number of streams less one.

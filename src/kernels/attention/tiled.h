@@ -1,0 +1,18 @@
+// Attention on a CPU in tiles: no matrix of scores is kept, only a logarithm a row (FlashAttention's algorithm, arXiv
+// 2205.14135 and 2307.08691). The products are libtorch's small matrix kernels.
+#pragma once
+
+#include "kernels/attention/attention.h"
+
+namespace satformer::cpu {
+
+// Whether the products exist for this type on this CPU. SATFORMER_CPU_ATTENTION=sdpa turns the tiles off,
+// SATFORMER_CPU_ATTENTION=tiled takes them for short inputs too; Error(usage) for other values.
+bool tiled_attention_fits(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD);
+
+// q [B, T, H, D]; k, v [B, S, Hkv, D], D even: every query t stands at position t + S - T. `window` as in
+// AttentionMask, of the causal mask.
+at::Tensor tiled_attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const at::Tensor& v_BSHD, bool causal,
+                           std::optional<std::int64_t> window);
+
+}  // namespace satformer::cpu
