@@ -12,12 +12,13 @@
 namespace satformer::cli {
 namespace {
 
-// torchrun reads why a rank failed from here and shows the first.
+// torchrun reads why a rank failed from here and shows the call stack of the first, where others print Python's.
 void write_error_file(const std::string& message) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
   const std::string now = std::to_string(static_cast<long long>(std::time(nullptr)));
-  const Json json = {{"message", {{"message", message}, {"extraInfo", {{"py_callstack", ""}, {"timestamp", now}}}}}};
+  const Json json = {
+      {"message", {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", now}}}}}};
   std::ofstream(path) << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 

@@ -10,10 +10,10 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/rank_session.h"
+#include "distributed/agree.h"
 #include "infer/generator.h"
 #include "train/run_config.h"
 #include "train/session.h"
-#include "train/sharing.h"
 #include "train/stop.h"
 
 extern char** environ;

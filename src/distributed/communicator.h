@@ -1,7 +1,7 @@
 // The processes ("ranks") of one run and the operations that all of them take part in. Every rank calls the same
 // operations in the same order. Tensors are contiguous, of float32, float64, int64 or uint8, on the communicator's
-// device, and equal in shape on all ranks. A rank that fails, is killed or hangs makes the waiting of all others throw
-// an Error that names it.
+// device, and equal in shape on all ranks. A rank that fails, is killed or hangs makes the waiting of all others
+// throw an Error that names it.
 //
 // Made by connect_ranks() (ranks.h). One thread at a time calls a communicator.
 #pragma once
@@ -56,12 +56,15 @@ class Communicator {
   void barrier();
   std::string broadcast_text(const std::string& text, int root);
 
+  // From now on tensors of this GPU go through NCCL. Error(config) where that is impossible.
+  virtual void use_gpu(at::Device) {}
+
   // For the watch over stuck ranks (rank_watch.h).
-  virtual void progress() {}             // this rank got on with its own work
-  virtual void set_busy(bool) {}         // it is at work that takes long without progress
-  virtual void check() {}                // throws if another rank has failed
+  virtual void progress() {}                                    // this rank got on with its own work
+  virtual void set_busy(bool) {}                                // it is at work that takes long without progress
+  virtual void check() {}                                       // throws if another rank has failed
   virtual void report_failure(ExitCode, const std::string&) {}  // tells the others that this rank fails
-  virtual void finish() {}               // all ranks are done
+  virtual void finish() {}                                      // all ranks are done
 
  protected:
   Communicator() = default;

@@ -116,7 +116,8 @@ TEST(Communicator, AStuckRankIsNamedWithinTheTimeout) {
         },
         1.0);
     for (const std::string& error : errors) {
-      EXPECT_EQ(error, concat("rank ", stuck, " is alive but has made no progress for 1 s (--timeout) outside of communication"));
+      EXPECT_EQ(error, concat("rank ", stuck,
+                              " is alive but has made no progress for 1 s (--timeout) outside of communication"));
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }

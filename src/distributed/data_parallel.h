@@ -1,8 +1,8 @@
 // Gradients of one model that every rank holds, summed over ranks in buckets while backward still computes others.
 //
-// A bucket is the gradients of some parameters in one flat fp32 tensor, cut into equal parts, one for each rank. Parts
-// are summed by reduce-scatter. Plainly, all ranks then gather all parts; sharded (ZeRO-1), each keeps its own part,
-// updates that part of the parameters alone, and the updated parameters are gathered. Both give equal bits.
+// A bucket is the gradients of some parameters in one flat fp32 tensor, cut into equal parts, one for each rank.
+// Parts are summed by reduce-scatter. Plainly, all ranks then gather all parts; sharded (ZeRO-1), each keeps its own
+// part, updates that part of the parameters alone, and the updated parameters are gathered. Both give equal bits.
 #pragma once
 
 #include "kernels/tensor.h"
@@ -33,8 +33,8 @@ class DataParallel {
   // The backward that follows completes the gradients: each bucket is sent as soon as it is full. Optional, and not
   // for a backward that adds to a parameter's gradient more than once (recomputed layers).
   void begin_last_backward();
-  // Sends what is left and waits until all parts are summed; the parameters' own gradients stay as they are. `scalars`
-  // are summed as well, in the order of ranks.
+  // Sends what is left and waits until all parts are summed; the parameters' own gradients stay as they are.
+  // `scalars` are summed as well, in the order of ranks.
   void finish_backward(std::vector<double>& scalars);
   // Global norm of the summed gradients, equal on all ranks; NaN or infinite if an element is.
   double norm();
@@ -52,7 +52,8 @@ class DataParallel {
   bool has_gradient(std::size_t parameter) const { return present_[parameter] > 0; }  // on any rank
   // Sharded: every rank's updated stretches reach all ranks.
   void gather_parameters();
-  // Values that belong to stretches, one flat fp32 tensor each, as whole flat tensors of the parameters, on all ranks.
+  // Values that belong to stretches, one flat fp32 tensor each, as whole flat tensors of the parameters, on all
+  // ranks.
   std::vector<at::Tensor> gather_stretches(const std::vector<at::Tensor>& values);
 
  private:

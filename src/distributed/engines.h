@@ -13,8 +13,8 @@ namespace satformer {
 
 // What a rank holds once all have met at rank 0.
 struct Meeting {
-  std::vector<Socket> links;         // for RankWatch
-  std::vector<Endpoint> endpoints;   // of every rank's listener
+  std::vector<Socket> links;        // for RankWatch
+  std::vector<Endpoint> endpoints;  // of every rank's listener
 };
 // `root` is where rank 0 listens, known to all by other means; `listener` is this rank's own. Error(system) names
 // ranks that did not come before the deadline.

@@ -20,7 +20,8 @@ int number(const Getter& get, const char* name, int least, int most) {
   const char* text = get(name);
   int value = 0;
   const char* end = text ? text + std::strlen(text) : nullptr;
-  const auto parsed = text ? std::from_chars(text, end, value) : std::from_chars_result{nullptr, std::errc::invalid_argument};
+  const auto parsed =
+      text ? std::from_chars(text, end, value) : std::from_chars_result{nullptr, std::errc::invalid_argument};
   if (parsed.ec != std::errc() || parsed.ptr != end || value < least || value > most) {
     fail(ExitCode::config, "environment variable ", name, " is ", text ? concat("'", text, "'") : "missing",
          ", expected a number from ", least, " to ", most);
@@ -59,7 +60,8 @@ RankEnvironment rank_environment(const Getter& get) {
     read_ranks(get, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", e);
     e.local_rank = number(get, "OMPI_COMM_WORLD_LOCAL_RANK", 0, most_ranks);
     e.local_size = number(get, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, most_ranks);
-  } else if (is_set(get, "SLURM_STEP_NUM_TASKS") && is_set(get, "SLURM_PROCID")) {  // a batch script has only the latter
+  } else if (is_set(get, "SLURM_STEP_NUM_TASKS") &&
+             is_set(get, "SLURM_PROCID")) {  // a batch script has only the latter
     e.starter = Starter::slurm;
     read_ranks(get, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", e);
     if (is_set(get, "SLURM_LOCALID")) e.local_rank = number(get, "SLURM_LOCALID", 0, most_ranks);
@@ -76,10 +78,14 @@ RankEnvironment rank_environment(const Getter& get) {
 
 const char* starter_name(Starter starter) {
   switch (starter) {
-    case Starter::torchrun: return "torchrun";
-    case Starter::mpi: return "mpirun";
-    case Starter::slurm: return "srun";
-    case Starter::none: break;
+    case Starter::torchrun:
+      return "torchrun";
+    case Starter::mpi:
+      return "mpirun";
+    case Starter::slurm:
+      return "srun";
+    case Starter::none:
+      break;
   }
   return "no starter";
 }

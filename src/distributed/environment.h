@@ -13,7 +13,8 @@ struct RankEnvironment {
   Starter starter = Starter::none;
   int rank = 0, size = 1;              // of the run; with `mpi` and `slurm` MPI has the last word
   int local_rank = 0, local_size = 1;  // on this machine
-  // Rendezvous of torchrun: its store's address, whether torchrun serves it (else rank 0 does), a prefix of this start.
+  // Rendezvous of torchrun: its store's address, whether torchrun serves it (else rank 0 does), a prefix of this
+  // start.
   std::string store_host = {};
   std::uint16_t store_port = 0;
   bool agent_store = false;

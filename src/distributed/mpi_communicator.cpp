@@ -26,11 +26,16 @@ void check_mpi(int code, const char* what) {
 
 MPI_Datatype type_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return MPI_FLOAT;
-    case at::kDouble: return MPI_DOUBLE;
-    case at::kLong: return MPI_INT64_T;
-    case at::kByte: return MPI_UINT8_T;
-    default: fail(ExitCode::internal, "MPI ranks cannot send tensors of this type");
+    case at::kFloat:
+      return MPI_FLOAT;
+    case at::kDouble:
+      return MPI_DOUBLE;
+    case at::kLong:
+      return MPI_INT64_T;
+    case at::kByte:
+      return MPI_UINT8_T;
+    default:
+      fail(ExitCode::internal, "MPI ranks cannot send tensors of this type");
   }
 }
 
@@ -118,8 +123,9 @@ RankEnvironment mpi_start(const RankEnvironment& environment) {
   MPI_Comm_rank(MPI_COMM_WORLD, &e.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &e.size);
   if (e.size != environment.size) {
-    fail(ExitCode::config, starter_name(environment.starter), " started ", environment.size, " processes, but MPI sees ",
-         e.size, environment.starter == Starter::slurm ? " (srun --mpi=pmix may help)" : "");
+    fail(ExitCode::config, starter_name(environment.starter), " started ", environment.size,
+         " processes, but MPI sees ", e.size,
+         environment.starter == Starter::slurm ? " (srun --mpi=pmix may help)" : "");
   }
   return e;
 }

@@ -78,9 +78,8 @@ void RankWatch::record(RankFailure failure, int told_by) {
     if (failure_) return;
     failure_ = std::move(failure);
     failed_at_ = Clock::now();
-    message = Json{{"failed", {{"rank", failure_->rank},
-                               {"code", static_cast<int>(failure_->code)},
-                               {"text", failure_->text}}}}
+    message = Json{{"failed",
+                    {{"rank", failure_->rank}, {"code", static_cast<int>(failure_->code)}, {"text", failure_->text}}}}
                   .dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   send_to_all(message, told_by);
@@ -210,9 +209,8 @@ void RankWatch::run() {
     {
       const std::lock_guard lock(mutex_);
       if (own_ && !sent_) {
-        own = Json{{"failed", {{"rank", failure_->rank},
-                               {"code", static_cast<int>(failure_->code)},
-                               {"text", failure_->text}}}}
+        own = Json{{"failed",
+                    {{"rank", failure_->rank}, {"code", static_cast<int>(failure_->code)}, {"text", failure_->text}}}}
                   .dump(-1, ' ', false, Json::error_handler_t::replace);
       }
     }

@@ -38,9 +38,9 @@ class RankWatch {
   RankWatch& operator=(const RankWatch&) = delete;
 
   void progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
-  void set_busy(bool busy) { busy_ = busy; }           // long work that makes no progress: saving, reading all data
+  void set_busy(bool busy) { busy_ = busy; }  // long work that makes no progress: saving, reading all data
   void set_waiting(bool waiting) { waiting_ = waiting; }  // for other ranks
-  void check() const;                                  // throws the failure that is known, if any
+  void check() const;                                     // throws the failure that is known, if any
   // The same, after waiting for one to become known: why a connection broke is told by another one.
   void check_after(double seconds) const;
   // Tells all ranks that this one failed; waits until that is sent. Without effect where a failure is known already.

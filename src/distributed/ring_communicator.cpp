@@ -30,10 +30,14 @@ void add(T* sum, const T* terms, std::int64_t count) {
 void add_to(const at::Tensor& sum, const at::Tensor& terms) {
   const std::int64_t count = sum.numel();
   switch (sum.scalar_type()) {
-    case at::kFloat: return add(sum.mutable_data_ptr<float>(), terms.const_data_ptr<float>(), count);
-    case at::kDouble: return add(sum.mutable_data_ptr<double>(), terms.const_data_ptr<double>(), count);
-    case at::kLong: return add(sum.mutable_data_ptr<std::int64_t>(), terms.const_data_ptr<std::int64_t>(), count);
-    default: fail(ExitCode::internal, "ranks cannot add tensors of this type");
+    case at::kFloat:
+      return add(sum.mutable_data_ptr<float>(), terms.const_data_ptr<float>(), count);
+    case at::kDouble:
+      return add(sum.mutable_data_ptr<double>(), terms.const_data_ptr<double>(), count);
+    case at::kLong:
+      return add(sum.mutable_data_ptr<std::int64_t>(), terms.const_data_ptr<std::int64_t>(), count);
+    default:
+      fail(ExitCode::internal, "ranks cannot add tensors of this type");
   }
 }
 
@@ -58,7 +62,8 @@ class RingCommunicator : public ThreadedCommunicator {
   void do_all_gather(at::Tensor& part, at::Tensor& whole) override {
     const at::Tensor parts = whole.view({size(), -1});
     std::memcpy(parts[rank()].mutable_data_ptr(), part.const_data_ptr(), part.nbytes());
-    for (int step = 0; step + 1 < size(); ++step) pass(parts[around(rank() - step)], parts[around(rank() - step - 1)]);
+    for (int step = 0; step + 1 < size(); ++step)
+      pass(parts[around(rank() - step)], parts[around(rank() - step - 1)]);
   }
 
   void do_all_reduce(at::Tensor& tensor) override {

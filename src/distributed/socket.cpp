@@ -26,7 +26,8 @@ namespace {
 constexpr std::uint32_t largest_message = 1u << 30;
 
 int milliseconds_left(Deadline deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000));
 }
 
@@ -163,8 +164,8 @@ Listener::Listener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t length = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket_.open() || bind(socket_.descriptor(), generic, length) != 0 || listen(socket_.descriptor(), 1024) != 0 ||
-      getsockname(socket_.descriptor(), generic, &length) != 0) {
+  if (!socket_.open() || bind(socket_.descriptor(), generic, length) != 0 ||
+      listen(socket_.descriptor(), 1024) != 0 || getsockname(socket_.descriptor(), generic, &length) != 0) {
     fail_errno("listen for the other ranks", "a TCP port", errno);
   }
   make_nonblocking(socket_.descriptor());
@@ -217,7 +218,8 @@ Socket connect_to(const Endpoint& endpoint, Deadline deadline, const std::string
     if (passed(deadline)) {
       std::string list;
       for (const std::string& address : addresses) list += (list.empty() ? "" : ", ") + address;
-      fail(ExitCode::system, peer, " on ", endpoint.host, " cannot be reached at ", list, ", TCP port ", endpoint.port);
+      fail(ExitCode::system, peer, " on ", endpoint.host, " cannot be reached at ", list, ", TCP port ",
+           endpoint.port);
     }
     poll(nullptr, 0, 100);
   }

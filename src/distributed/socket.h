@@ -63,7 +63,8 @@ Endpoint endpoint_of(const Listener& listener);
 // Connects to the first address that answers. Error(system) names the process, `peer`.
 Socket connect_to(const Endpoint& endpoint, Deadline deadline, const std::string& peer);
 
-// Sends to one and receives from another connection at the same time. `check` is called while it waits, and may throw.
+// Sends to one and receives from another connection at the same time. `check` is called while it waits, and may
+// throw.
 void exchange(const Socket& to, std::span<const std::byte> sent, const Socket& from, std::span<std::byte> received,
               const std::function<void()>& check);
 

@@ -22,8 +22,8 @@ inline std::vector<std::string> run_ranks(int size, const std::function<void(Com
   const auto run = [&](int rank) {
     const auto index = static_cast<std::size_t>(rank);
     try {
-      RankEnvironment e{.starter = Starter::torchrun, .rank = rank, .size = size, .local_rank = rank,
-                        .local_size = size};
+      RankEnvironment e{
+          .starter = Starter::torchrun, .rank = rank, .size = size, .local_rank = rank, .local_size = size};
       const Deadline deadline = after_seconds(timeout);
       Meeting meeting = meet_at_root(rank, size, root, *listeners[index], deadline);
       auto watch = std::make_unique<RankWatch>(

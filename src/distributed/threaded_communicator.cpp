@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "distributed/gpu_engine.h"
+
 namespace satformer {
 
 ThreadedCommunicator::ThreadedCommunicator(const RankEnvironment& environment, std::unique_ptr<RankWatch> watch)
-    : watch_(std::move(watch)) {
+    : store_host_(environment.store_host), watch_(std::move(watch)) {
   rank_ = environment.rank;
   size_ = environment.size;
   local_rank_ = environment.local_rank;
@@ -92,16 +94,22 @@ void ThreadedCommunicator::run() {
   }
 }
 
+void ThreadedCommunicator::use_gpu(at::Device device) { gpu_ = load_nccl(*this, device, store_host_); }
+
 Pending ThreadedCommunicator::start_all_reduce(at::Tensor tensor) {
+  if (gpu_ && tensor.is_cuda()) return gpu_->start_all_reduce(tensor);
   return start([this, tensor]() mutable { do_all_reduce(tensor); });
 }
 Pending ThreadedCommunicator::start_reduce_scatter(at::Tensor whole, at::Tensor part) {
+  if (gpu_ && whole.is_cuda()) return gpu_->start_reduce_scatter(whole, part);
   return start([this, whole, part]() mutable { do_reduce_scatter(whole, part); });
 }
 Pending ThreadedCommunicator::start_all_gather(at::Tensor part, at::Tensor whole) {
+  if (gpu_ && part.is_cuda()) return gpu_->start_all_gather(part, whole);
   return start([this, whole, part]() mutable { do_all_gather(part, whole); });
 }
 Pending ThreadedCommunicator::start_broadcast(at::Tensor tensor, int root) {
+  if (gpu_ && tensor.is_cuda()) return gpu_->start_broadcast(tensor, root);
   return start([this, tensor, root]() mutable { do_broadcast(tensor, root); });
 }
 

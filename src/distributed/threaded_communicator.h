@@ -23,6 +23,7 @@ class ThreadedCommunicator : public Communicator {
   Pending start_reduce_scatter(at::Tensor whole, at::Tensor part) override;
   Pending start_all_gather(at::Tensor part, at::Tensor whole) override;
   Pending start_broadcast(at::Tensor tensor, int root) override;
+  void use_gpu(at::Device device) override;
   void progress() override { watch_->progress(); }
   void set_busy(bool busy) override { watch_->set_busy(busy); }
   void check() override { watch_->check(); }
@@ -37,8 +38,8 @@ class ThreadedCommunicator : public Communicator {
   virtual void do_reduce_scatter(at::Tensor& whole, at::Tensor& part) = 0;
   virtual void do_all_gather(at::Tensor& part, at::Tensor& whole) = 0;
   virtual void do_broadcast(at::Tensor& tensor, int root) = 0;
-  void poll() const;     // throws if a rank failed or the communicator is being destroyed
-  void stop_thread();    // derived destructors call it first
+  void poll() const;                           // throws if a rank failed or the communicator is being destroyed
+  void stop_thread();                          // derived destructors call it first
   bool finished() const { return finished_; }  // finish() was called: all went well
 
  private:
@@ -51,7 +52,9 @@ class ThreadedCommunicator : public Communicator {
   void wait_for(const std::shared_ptr<Job>& job);
   void run();
 
+  std::string store_host_;  // where rank 0 is, if the starter said
   std::unique_ptr<RankWatch> watch_;
+  std::unique_ptr<Communicator> gpu_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> queue_;

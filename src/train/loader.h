@@ -42,13 +42,13 @@ struct StepShare {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  std::optional<StepShare> share = {};  // empty: every window, in batches of batch_size
+  std::optional<StepShare> share = {};       // empty: every window, in batches of batch_size
   std::shared_ptr<const WindowOrder> order;  // of the same windows
   BatchTargets targets = {};
-  std::int64_t position = 0;  // windows consumed before the first batch
-  std::size_t prefetch = 4;   // batches read ahead
-  std::string window_log;     // appends a line "epoch shard offset" per consumed window; empty: none. With a share,
-                              // of all windows of a step when it begins
+  std::int64_t position = 0;    // windows consumed before the first batch
+  std::size_t prefetch = 4;     // batches read ahead
+  std::string window_log = {};  // appends a line "epoch shard offset" per consumed window; empty: none. With a share,
+                                // of all windows of a step when it begins
 };
 
 class BatchLoader {
@@ -58,7 +58,7 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  Batch next();  // rethrows what the reader met
+  Batch next();                                               // rethrows what the reader met
   std::int64_t batches_per_step() const { return batches_; }  // 1 without a share
   std::int64_t position() const { return position_; }  // windows consumed in whole steps: all the state there is
   std::int64_t epoch() const { return options_.order->epoch(position_); }

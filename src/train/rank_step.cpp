@@ -4,30 +4,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "train/sharing.h"
+#include "distributed/agree.h"
 
 namespace satformer {
 namespace {
-
-// Windows [begin, end) of a source.
-class WindowRange : public WindowSource {
- public:
-  WindowRange(const WindowSource& all, std::int64_t begin, std::int64_t end) : all_(all), begin_(begin), end_(end) {}
-  std::int64_t size() const override { return end_ - begin_; }
-  std::int64_t seq_length() const override { return all_.seq_length(); }
-  bool has_marks() const override { return all_.has_marks(); }
-  void read(std::int64_t window, std::span<std::int64_t> ids, std::span<TokenMark> marks) const override {
-    all_.read(begin_ + window, ids, marks);
-  }
-  Place place(std::int64_t window) const override { return all_.place(begin_ + window); }
-
- private:
-  const WindowSource& all_;
-  const std::int64_t begin_, end_;
-};
 
 std::vector<Optimizer::Target> stretch_targets(const ParameterStore& parameters, const DataParallel& parallel) {
   std::vector<Optimizer::Target> targets;
@@ -39,10 +21,6 @@ std::vector<Optimizer::Target> stretch_targets(const ParameterStore& parameters,
 }
 
 }  // namespace
-
-WindowShare share_of_rank(std::int64_t windows, int rank, int size) {
-  return {windows * rank / size, windows * (rank + 1) / size};
-}
 
 RankStep::RankStep(Model& model, Communicator& ranks, const OptimizerOptions& options, bool sharded)
     : model_(model),
@@ -103,8 +81,8 @@ void RankStep::update(double learning_rate, double norm) {
   }
   for (const DataParallel::Stretch& stretch : parallel_.stretches()) {
     at::Tensor value = stretch.value;
-    value.mutable_grad() = parallel_.has_gradient(stretch.parameter) ? stretch.gradient.to(value.scalar_type())
-                                                                     : at::Tensor();
+    value.mutable_grad() =
+        parallel_.has_gradient(stretch.parameter) ? stretch.gradient.to(value.scalar_type()) : at::Tensor();
   }
   optimizer_.step(learning_rate, norm);
   parallel_.gather_parameters();
@@ -173,42 +151,6 @@ void RankStep::load_moments(const std::function<void(const std::vector<NamedTens
       own[moment].value.copy_(carried.narrow(0, begin, own[moment].value.numel()));
     }
   }
-}
-
-WindowLoss window_loss_over_ranks(Model& model, const WindowSource& windows, const WindowLossOptions& options,
-                                  Communicator& ranks, bool& stopped) {
-  const std::int64_t total = options.max_windows > 0 ? std::min(options.max_windows, windows.size()) : windows.size();
-  const WindowShare share = share_of_rank(total, ranks.rank(), ranks.size());
-  const WindowRange range(windows, share.begin, share.end);
-  WindowLossOptions own = options;
-  own.max_windows = 0;
-  bool stop = false;
-  own.progress = [&](const WindowLoss& so_far, std::int64_t all) {
-    ranks.progress();
-    ranks.check();
-    stop = stop || (options.progress && !options.progress(so_far, all));
-    return !stop;
-  };
-  WindowLoss result = range.size() > 0 ? window_loss(model, range, own) : WindowLoss{};
-  stopped = any_rank(ranks, stop);
-  at::Tensor loss = at::zeros({1}, at::kDouble), counts = at::zeros({2 + 2 * num_token_kinds}, at::kLong);
-  *loss.mutable_data_ptr<double>() = result.loss_sum;
-  auto* count = counts.mutable_data_ptr<std::int64_t>();
-  count[0] = result.targets;
-  count[1] = result.windows;
-  for (std::size_t kind = 0; kind < num_token_kinds; ++kind) {
-    count[2 + 2 * kind] = result.accuracy.kinds[kind].correct;
-    count[3 + 2 * kind] = result.accuracy.kinds[kind].targets;
-  }
-  ranks.all_reduce(loss);
-  ranks.all_reduce(counts);
-  result.loss_sum = *loss.const_data_ptr<double>();
-  result.targets = count[0];
-  result.windows = count[1];
-  for (std::size_t kind = 0; kind < num_token_kinds; ++kind) {
-    result.accuracy.kinds[kind] = {count[2 + 2 * kind], count[3 + 2 * kind]};
-  }
-  return result;
 }
 
 }  // namespace satformer

@@ -9,19 +9,11 @@
 #include <vector>
 
 #include "checkpoint/training_state.h"
-#include "data/window_source.h"
 #include "distributed/data_parallel.h"
-#include "infer/window_loss.h"
 #include "train/optimizer.h"
 #include "train/step.h"
 
 namespace satformer {
-
-// The windows [begin, end) of a step's `windows` that are `rank`'s.
-struct WindowShare {
-  std::int64_t begin = 0, end = 0;
-};
-WindowShare share_of_rank(std::int64_t windows, int rank, int size);
 
 class RankStep {
  public:
@@ -47,7 +39,6 @@ class RankStep {
   void load_moments(const std::function<void(const std::vector<NamedTensor>&)>& read);
 
  private:
-
   Model& model_;
   Communicator& ranks_;
   const bool sharded_;
@@ -55,10 +46,5 @@ class RankStep {
   Optimizer optimizer_;  // of all parameters, or of this rank's stretches
   double local_loss_ = 0;
 };
-
-// Validation with each window on one rank: summed loss over summed targets of all. `stopped` is set on all ranks if
-// options.progress of any answered no.
-WindowLoss window_loss_over_ranks(Model& model, const WindowSource& windows, const WindowLossOptions& options,
-                                  Communicator& ranks, bool& stopped);
 
 }  // namespace satformer

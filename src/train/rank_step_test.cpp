@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/test_error.h"
+#include "distributed/agree.h"
 #include "distributed/test_ranks.h"
 #include "train/session.h"
 #include "train/test_run.h"
@@ -61,11 +62,11 @@ TEST(RankStep, LoadersOfAllRanksReadTheWindowsOfOne) {
   std::vector<std::unique_ptr<BatchLoader>> loaders;
   for (int rank = 0; rank < 3; ++rank) {
     const WindowShare share = share_of_rank(per_step, rank, 3);
-    loaders.push_back(std::make_unique<BatchLoader>(
-        windows, LoaderOptions{.batch_size = 2,
-                               .share = StepShare{per_step, share.begin, share.end},
-                               .order = order,
-                               .position = per_step}));
+    loaders.push_back(
+        std::make_unique<BatchLoader>(windows, LoaderOptions{.batch_size = 2,
+                                                             .share = StepShare{per_step, share.begin, share.end},
+                                                             .order = order,
+                                                             .position = per_step}));
   }
   for (std::int64_t step = 0; step < steps; ++step) {
     const at::Tensor expected = whole.next().ids_BT;
@@ -109,14 +110,14 @@ TEST(RankStep, NotFiniteOnOneRankStopsAllBeforeTheUpdate) {
     for (const int zero : {0, 1}) {
       for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
         const TinyRun run;
-        const auto errors = train_ranks(run, 2, {concat("training.zero=", zero)},
-                                        [&](int rank, TrainRequest&, TrainHooks& hooks) {
-                                          if (rank != bad) return;
-                                          hooks.on_step = [value](Model& model, std::int64_t step) {
-                                            if (step != 7) return;
-                                            model.parameters().list()[1].value.detach().view({-1})[0].fill_(value);
-                                          };
-                                        });
+        const auto errors =
+            train_ranks(run, 2, {concat("training.zero=", zero)}, [&](int rank, TrainRequest&, TrainHooks& hooks) {
+              if (rank != bad) return;
+              hooks.on_step = [value](Model& model, std::int64_t step) {
+                if (step != 7) return;
+                model.parameters().list()[1].value.detach().view({-1})[0].fill_(value);
+              };
+            });
         for (const std::string& error : errors) {
           EXPECT_NE(error.find("step 8: loss"), std::string::npos) << error;
           EXPECT_NE(error.find(concat("rank ", bad, ": loss")), std::string::npos) << error;

@@ -62,10 +62,12 @@ void check_windows_per_step(const std::string& checkpoint, const Json& before, c
   const std::int64_t accumulation =
       old("/training/gradient_accumulation_steps", defaults.gradient_accumulation_steps);
   if (batch * accumulation != now.windows_per_step()) {
-    fail(ExitCode::config, "cannot resume from '", checkpoint, "': training.batch_size x gradient_accumulation_steps is ",
-         now.training.batch_size, " x ", now.training.gradient_accumulation_steps, " = ", now.windows_per_step(),
-         " windows a step, the checkpoint has ", batch, " x ", accumulation, " = ", batch * accumulation,
-         " (to go on with other settings, start a new run with model.from_pretrained=true and model.pretrained_path)");
+    fail(
+        ExitCode::config, "cannot resume from '", checkpoint,
+        "': training.batch_size x gradient_accumulation_steps is ", now.training.batch_size, " x ",
+        now.training.gradient_accumulation_steps, " = ", now.windows_per_step(),
+        " windows a step, the checkpoint has ", batch, " x ", accumulation, " = ", batch * accumulation,
+        " (to go on with other settings, start a new run with model.from_pretrained=true and model.pretrained_path)");
   }
   if (now.data.order == authors_order && batch != now.training.batch_size) {
     fail(ExitCode::config, "cannot resume from '", checkpoint, "': training.batch_size is ", now.training.batch_size,

@@ -39,9 +39,10 @@ void set_threads(std::int64_t threads, const Communicator& ranks) {
 
 std::string describe_ranks(const Communicator& ranks, const RunConfig& config) {
   const std::int64_t windows = config.windows_per_step(), size = ranks.size();
-  const std::string share = windows % size == 0 ? concat(windows / size)
-                                                : concat(windows / size, " or ", windows / size + 1);
-  return concat(size, " ranks through ", ranks.engine(), ", ", num_threads(), " threads each; of the ", windows,
+  const std::string share =
+      windows % size == 0 ? concat(windows / size) : concat(windows / size, " or ", windows / size + 1);
+  return concat(size, " ranks through ", ranks.engine(), ", ", num_threads(),
+                num_threads() == 1 ? " thread each; of the " : " threads each; of the ", windows,
                 " windows of a step each takes ", share,
                 config.training.zero != 0 ? "; optimizer state sharded (ZeRO-1)" : "");
 }
@@ -83,11 +84,10 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   check_ranks(ranks, config);
   check_threads(config.system.threads);
   set_threads(config.system.threads, ranks);
-  const at::Device device = parse_device(config.system.device);
-  if (device.is_cuda() && ranks.size() > 1) {
-    fail(ExitCode::config, "system.device = '", config.system.device, "': ", ranks.size(),
-         " ranks that talk through ", ranks.engine(), " compute on the CPU");
-  }
+  // Of the GPUs of a machine each rank takes its own, unless the setting names one.
+  const bool own_gpu = ranks.size() > 1 && config.system.device == "cuda";
+  const at::Device device = parse_device(own_gpu ? concat("cuda:", ranks.local_rank()) : config.system.device);
+  if (device.is_cuda() && ranks.size() > 1) ranks.use_gpu(device);
 
   const std::unique_ptr<Tokenizer> tokenizer = run_tokenizer(config);
   if (tokenizer && tokenizer->vocab_size() > config.model.config.vocab_size) {

@@ -1,7 +1,5 @@
 #include "train/sharing.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -22,23 +20,6 @@ std::string dotted(std::string path) {
 }
 
 }  // namespace
-
-std::int64_t largest_of_ranks(Communicator& ranks, std::int64_t value) {
-  at::Tensor own = at::empty({1}, at::kLong), all = at::empty({ranks.size()}, at::kLong);
-  *own.mutable_data_ptr<std::int64_t>() = value;
-  ranks.all_gather(own, all);
-  return *std::max_element(all.const_data_ptr<std::int64_t>(), all.const_data_ptr<std::int64_t>() + ranks.size());
-}
-
-bool any_rank(Communicator& ranks, bool flag) {
-  return ranks.size() == 1 ? flag : largest_of_ranks(ranks, flag ? 1 : 0) != 0;
-}
-
-std::vector<std::string> texts_of_ranks(Communicator& ranks, const std::string& text) {
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < ranks.size(); ++rank) texts.push_back(ranks.broadcast_text(text, rank));
-  return texts;
-}
 
 void check_same_run_on_ranks(Communicator& ranks, const RankContract& own) {
   if (ranks.size() == 1) return;

@@ -4,30 +4,22 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "checkpoint/training_state.h"
-#include "distributed/communicator.h"
-#include "train/optimizer.h"
+#include "distributed/agree.h"
 #include "train/resume.h"
 #include "train/run_config.h"
 
 namespace satformer {
 
-// Whether a flag is set on any rank.
-bool any_rank(Communicator& ranks, bool flag);
-// The largest value of all ranks.
-std::int64_t largest_of_ranks(Communicator& ranks, std::int64_t value);
-// The texts of all ranks, on all ranks.
-std::vector<std::string> texts_of_ranks(Communicator& ranks, const std::string& text);
-
-// What must be equal on all ranks. Error(config) or Error(data) on a rank that differs from rank 0 names what differs.
+// What must be equal on all ranks. Error(config) or Error(data) on a rank that differs from rank 0 names what
+// differs.
 struct RankContract {
   const RunSettings* settings = nullptr;
-  std::string version;             // of program and libraries
+  std::string version;  // of program and libraries
   std::int64_t max_steps = 0;
-  std::string train_data_sha256;   // shards
-  std::string data_generator;      // generated windows
+  std::string train_data_sha256;  // shards
+  std::string data_generator;     // generated windows
   std::int64_t train_windows = 0, validation_windows = 0;
 };
 void check_same_run_on_ranks(Communicator& ranks, const RankContract& own);

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "checkpoint/model_io.h"
+#include "distributed/agree.h"
+#include "infer/window_loss_ranks.h"
 #include "train/estimate.h"
 #include "train/loader.h"
-#include "train/sharing.h"
 #include "train/step.h"
 
 namespace satformer {
@@ -331,9 +332,8 @@ bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
     stopped = so_far.windows < all && hooks_.stop && hooks_.stop();
     return !stopped;
   };
-  const WindowLoss v =
-      r_.ranks ? window_loss_over_ranks(*r_.model, *r_.data.validation, options, *r_.ranks, stopped)
-               : window_loss(*r_.model, *r_.data.validation, options);
+  const WindowLoss v = r_.ranks ? window_loss_over_ranks(*r_.model, *r_.data.validation, options, *r_.ranks, stopped)
+                                : window_loss(*r_.model, *r_.data.validation, options);
   if (stopped) return false;
   last_validation_ = v;
   state_.validated_step = state_.step;

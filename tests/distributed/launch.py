@@ -83,13 +83,13 @@ class RankCase(unittest.TestCase):
             json.dump(content, out)
         return path
 
-    def start_rank(self, rank, size, port, arguments, **environment):
+    def start_rank(self, rank, size, port, arguments, command="train", **environment):
         variables = {
             "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(size),
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment,
         }
         process = subprocess.Popen(
-            [self.program, "train", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+            [self.program, command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
             errors="replace", env={**clean_environment(), **variables} if size > 1 else clean_environment())
         self.addCleanup(self.end, process)
         return process
@@ -101,8 +101,9 @@ class RankCase(unittest.TestCase):
 
     def start(self, size, *arguments):
         port = free_port()
-        return [self.start_rank(rank, size, port, ["--timeout", "60", "--peak-tflops", "0.1", *arguments])
-                for rank in range(size)]
+        if "--timeout" not in arguments:
+            arguments = ("--timeout", "60", *arguments)
+        return [self.start_rank(rank, size, port, ["--peak-tflops", "0.1", *arguments]) for rank in range(size)]
 
     def finish(self, processes, timeout=120):
         """[(exit code, what was written)] of each."""

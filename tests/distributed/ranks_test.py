@@ -42,7 +42,7 @@ class Equality(RankCase):
             self.assertIn("4 x 2 = 8 windows a step, the checkpoint has 4 x 3 = 12", text)
             self.assertIn("rank %d: " % rank, text)
 
-    def test_uneven_shares_and_marked_windows_of_few_ranks(self):
+    def test_uneven_shares_and_too_many_ranks(self):
         # Twelve windows among five ranks: two or three each.
         self.train(1, "--config", self.config("one", 4))
         self.train(5, "--config", self.config("five", 4))
@@ -71,6 +71,24 @@ class Equality(RankCase):
             if size == 2:
                 last = ("checkpoints", "step-00000008", "optimizer.safetensors")
                 self.assertEqual(self.read(run, *last), self.read("plain2", *last))
+
+    def test_evaluation_is_shared(self):
+        self.train(1, "--config", self.config("run", 2))
+        arguments = [self.run_dir("run"), "--data-dir", self.data, "--prefix", "train", "--batch-size", "5"]
+        results = []
+        for size in (1, 2, 3):
+            output = os.path.join(self.folder, "eval%d.json" % size)
+            port = free_port()
+            processes = [self.start_rank(rank, size, port, [*arguments, "--output", output], command="eval")
+                         for rank in range(size)]
+            for rank, (code, text) in enumerate(self.finish(processes)):
+                self.assertEqual(code, 0, text)
+                self.assertEqual("perplexity" in text, rank == 0)
+            with open(output) as file:
+                results.append(json.load(file))
+        for result in results[1:]:
+            self.assertEqual(result["windows"], results[0]["windows"])
+            self.assertAlmostEqual(result["loss"], results[0]["loss"], delta=1e-6)
 
     def test_other_types(self):
         for dtype, tolerance in (("bfloat16", 2e-3), ("pure-bfloat16", 2e-2)):
