@@ -101,7 +101,7 @@ void RankWatch::send_beats() {
   Peer own;
   own.progress = progress_;
   own.waiting = waiting_;
-  own.busy = busy_;
+  own.busy = busy_ > 0;
   send_to_all(Json{{"beat", own.progress}, {"waiting", own.waiting}, {"busy", own.busy}}.dump(), nobody);
   Peer& first = peers_.front();
   if (options_.rank != 0 || first.rank != 0) return;
@@ -178,7 +178,7 @@ void RankWatch::end_late_process() {
   RankFailure failure;
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_ || busy_ || seconds_since(failed_at_) < options_.grace) return;
+    if (!failure_ || busy_ > 0 || seconds_since(failed_at_) < options_.grace) return;
     failure = *failure_;
   }
   std::fprintf(stderr, "satformer: error: rank %d: ended, since %s\n", options_.rank, failure.text.c_str());

@@ -38,7 +38,7 @@ class RankWatch {
   RankWatch& operator=(const RankWatch&) = delete;
 
   void progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
-  void set_busy(bool busy) { busy_ = busy; }  // long work that makes no progress: saving, reading all data
+  void set_busy(bool busy) { busy_ += busy ? 1 : -1; }  // long work that makes no progress: saving, reading all data
   void set_waiting(bool waiting) { waiting_ = waiting; }  // for other ranks
   void check() const;                                     // throws the failure that is known, if any
   // The same, after waiting for one to become known: why a connection broke is told by another one.
@@ -68,7 +68,8 @@ class RankWatch {
   std::vector<Peer> peers_;  // touched by the thread alone
   int wake_[2] = {-1, -1};
   std::atomic<std::uint64_t> progress_{0};
-  std::atomic<bool> busy_{false}, waiting_{false}, finish_{false}, stop_{false};
+  std::atomic<int> busy_{0};  // how deep in long work
+  std::atomic<bool> waiting_{false}, finish_{false}, stop_{false};
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

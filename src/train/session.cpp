@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/model_io.h"
@@ -148,6 +149,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   }
   ranks.barrier();
 
+  std::optional<LongWork> preparing(std::in_place, ranks);
   const std::unique_ptr<Model> model = make_model(settings.architecture(), config.model.config, device);
   if (r.resume_from.empty()) {
     if (const std::string path = config.pretrained(); !path.empty()) {
@@ -180,6 +182,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     r.peak_name = "measured";
   }
   r.peak_flops *= ranks.size();
+  preparing.reset();
   if (!first) return Trainer(r, hooks).run();
   if (ranks.size() > 1) note(describe_ranks(ranks, config));
   if (request.overwrite) folder.clear_after(r.resume_from.empty() ? -1 : r.state.step);

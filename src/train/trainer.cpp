@@ -373,7 +373,10 @@ bool Trainer::reached() const {
 void Trainer::save() {
   std::vector<NamedTensor> moments = named(rank_step_ ? rank_step_->gather_moments() : optimizer_->moments());
   saved_step_ = state_.step;
-  if (!writes()) return;
+  if (!writes()) {
+    checkpoint_ = r_.folder->checkpoint_path(state_.step);
+    return;
+  }
   std::optional<LongWork> saving;
   if (r_.ranks) saving.emplace(*r_.ranks);
   for (const Parameter& p : r_.model->parameters().list()) {

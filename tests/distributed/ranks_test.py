@@ -14,6 +14,7 @@ import unittest
 
 from launch import RankCase, clean_environment, free_port, mpirun
 
+ROUNDS = int(os.environ.get("RANK_FAULT_ROUNDS", "1"))  # of kills and stops, for longer runs by hand
 # ranks, micro-batch, accumulation: of twelve windows a step.
 SPLITS = [(1, 4, 3), (2, 6, 2), (1, 1, 12), (3, 4, 3), (2, 3, 4), (4, 3, 4), (2, 1, 12), (3, 2, 6), (1, 12, 1)]
 
@@ -119,7 +120,7 @@ class Failures(RankCase):
         self.assertEqual(sorted(self.losses(run)), list(range(1, step + 3)))
 
     def test_a_killed_rank_is_named_and_the_run_resumes(self):
-        for killed in (1, 0):
+        for killed in (1, 0) * ROUNDS:
             processes = self.start_run()
             self.wait_for_step(max(self.losses("run"), default=0) + 6, processes)
             processes[killed].kill()
@@ -132,7 +133,7 @@ class Failures(RankCase):
             self.assert_resumes()
 
     def test_a_stopped_rank_is_named_within_the_timeout(self):
-        for stopped in (1, 0):
+        for stopped in (1, 0) * ROUNDS:
             processes = self.start_run("run", "--timeout", "4")
             self.wait_for_step(max(self.losses("run"), default=0) + 3, processes)
             processes[stopped].send_signal(signal.SIGSTOP)
@@ -148,7 +149,7 @@ class Failures(RankCase):
         self.assert_resumes()
 
     def test_a_signal_to_any_rank_saves_once_and_ends_all(self):
-        for number, targets, code in ((signal.SIGTERM, (1,), 143), (signal.SIGINT, (0, 1), 130),
+        for number, targets, code in ROUNDS * ((signal.SIGTERM, (1,), 143), (signal.SIGINT, (0, 1), 130),
                                       (signal.SIGTERM, (0, 1), 143)):
             before = max(self.losses("run"), default=0)
             processes = self.start_run()
