@@ -8,30 +8,35 @@
 #include "cli/command.h"
 #include "cli/edit_options.h"
 #include "cli/eval_tasks.h"
+#include "cli/rank_session.h"
 #include "cli/window_options.h"
+#include "distributed/agree.h"
+#include "distributed/data_parallel.h"
+#include "infer/window_loss_ranks.h"
 
 namespace satformer::cli {
+namespace {
 
-int run_eval(std::span<const std::string> arguments) {
-  if (asks_for_tasks(arguments)) return run_eval_tasks(arguments);
-  std::string targets;
-  ModelOptions model_options;
-  WindowOptions window_options;
-  EditOptions edit_options;
-  Options options("eval",
-                  "Loss and perplexity of a model on token shards: every window once, summed loss over summed "
-                  "targets, the same for any batch size.");
-  model_options.add_to(options, false);
-  window_options.add_to(options, true);
-  options.add("--targets", targets, "all or marked (default: marked where the shards have marks)");
-  edit_options.add_to(options);
-  options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
-  if (!options.parse(arguments)) return 0;
-
-  if (!targets.empty() && targets != "all" && targets != "marked") {
-    fail(ExitCode::usage, "--targets '", targets, "' is not one of: all, marked");
+// The ranks evaluate one model on the same windows: rank 0's, and as many.
+void share_evaluation(Communicator& ranks, Model& model, const TokenWindows& windows,
+                      const WindowLossOptions& options, const std::string& edit) {
+  if (ranks.size() == 1) return;
+  const std::string own =
+      concat(model.architecture(), " of ", model.parameters().count(), " parameters on ", windows.size(),
+             " windows of ", windows.seq_length(), ", --limit ", options.max_windows,
+             options.marked ? ", marked" : "", edit.empty() ? "" : ", --edit ", edit);
+  const std::string first = ranks.broadcast_text(own, 0);
+  if (own != first) {
+    fail(ExitCode::config, "the ranks are not of one evaluation: ", own, " here and ", first, " on rank 0");
   }
-  const std::unique_ptr<AtomicFile> output_file = window_options.check_and_open_output();
+  broadcast_parameters(model.parameters(), ranks);
+}
+
+int evaluate_windows(const ModelOptions& model_options, const WindowOptions& window_options,
+                     const EditOptions& edit_options, const std::string& targets, Communicator& ranks) {
+  const bool first = ranks.rank() == 0;  // it alone reports
+  window_options.check();
+  const std::unique_ptr<AtomicFile> output_file = first ? window_options.check_and_open_output() : nullptr;
   const LoadedModel loaded = model_options.load();
   const std::unique_ptr<ActiveEdits> edits = edit_options.activate(loaded);
   Model& model = *loaded.model;
@@ -46,7 +51,12 @@ int run_eval(std::span<const std::string> arguments) {
   }
   if (edits) loss_options.observer = edits->observer();
   loss_options.marked = windows.has_marks() && targets != "all";
-  const WindowLoss result = window_loss(model, windows, loss_options);
+  if (!first) loss_options.progress = {};
+  share_evaluation(ranks, model, windows, loss_options, edit_options.edit);
+  bool stopped = false;
+  const WindowLoss result = ranks.size() == 1 ? window_loss(model, windows, loss_options)
+                                              : window_loss_over_ranks(model, windows, loss_options, ranks, stopped);
+  if (!first) return 0;
   if (!std::isfinite(result.loss_sum))
     fail(ExitCode::non_finite, "the model's loss on '", data_dir, "' is not finite");
   progress.finish(concat("eval: ", result.windows, " windows done"));
@@ -89,6 +99,36 @@ int run_eval(std::span<const std::string> arguments) {
     output_file->commit();
   }
   return 0;
+}
+
+}  // namespace
+
+int run_eval(std::span<const std::string> arguments) {
+  if (asks_for_tasks(arguments)) return run_eval_tasks(arguments);
+  std::string targets;
+  ModelOptions model_options;
+  WindowOptions window_options;
+  EditOptions edit_options;
+  Options options("eval",
+                  "Loss and perplexity of a model on token shards: every window once, summed loss over summed "
+                  "targets, the same for any batch size.");
+  model_options.add_to(options, false);
+  window_options.add_to(options, true);
+  double timeout = default_rank_timeout;
+  options.add("--timeout", timeout,
+              "with several ranks: seconds until one that is stopped, stuck or missing is given up");
+  options.add("--targets", targets, "all or marked (default: marked where the shards have marks)");
+  edit_options.add_to(options);
+  options.footer("Tasks, text files and comparisons: 'satformer eval --tasks --help'.");
+  if (!options.parse(arguments)) return 0;
+
+  if (!targets.empty() && targets != "all" && targets != "marked") {
+    fail(ExitCode::usage, "--targets '", targets, "' is not one of: all, marked");
+  }
+  RankSession session(timeout);
+  return session.run([&](Communicator& ranks) {
+    return evaluate_windows(model_options, window_options, edit_options, targets, ranks);
+  });
 }
 
 }  // namespace satformer::cli

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/rank_session.h"
+#include "distributed/agree.h"
 #include "infer/generator.h"
 #include "train/run_config.h"
 #include "train/session.h"
@@ -24,6 +26,7 @@ struct TrainArguments {
   std::string seed, threads, log_gates;
   std::int64_t max_steps = 0;
   double peak_tflops = 0;
+  double timeout = default_rank_timeout;
   bool dry_run = false, overwrite = false, show_config = false;
 };
 
@@ -90,6 +93,38 @@ class Sampler {
   std::unique_ptr<MetricsLog> log_;
 };
 
+// The run as one of its ranks sees it; rank 0 alone speaks.
+int train_on_rank(const RunSettings& settings, TrainRequest request, Communicator& ranks) {
+  const bool first = ranks.rank() == 0;
+  const auto say = [&](const std::string& text) {
+    if (first) note(text);
+  };
+  if (first) {
+    note_unused(settings);
+    request.note = note;
+  }
+  if (ranks.size() > 1) request.ranks = &ranks;
+  TrainHooks hooks;
+  hooks.stop = StopSignals::requested;
+  std::optional<Sampler> sampler;
+  if (settings.config().logging.sample_interval > 0) {
+    sampler.emplace(settings.config());
+    if (sampler->ready()) {
+      hooks.on_sample = [&](Model& model, std::int64_t step) { return (*sampler)(model, step); };
+    } else {
+      say("no tokenizer: no sample texts");
+    }
+  }
+  const StopSignals signals;
+  const TrainResult result = train(settings, request, hooks);
+  if (result.stopped) {
+    say(concat("stopped after step ", result.step, "; saved ", result.checkpoint, "; go on with --resume auto"));
+    return static_cast<int>(largest_of_ranks(ranks, static_cast<std::int64_t>(StopSignals::exit_code())));
+  }
+  say(concat(result.complete ? "done: " : "stopped at --max-steps: ", result.step, " steps, ", result.checkpoint));
+  return 0;
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> arguments) {
@@ -109,6 +144,8 @@ int run_train(std::span<const std::string> arguments) {
   options.add("--log-gates", a.log_gates,
               "steps between statistics of gates in metrics.jsonl (logging.gate_interval)");
   options.add("--peak-tflops", a.peak_tflops, "the device's peak for MFU; without it a matrix product is timed");
+  options.add("--timeout", a.timeout,
+              "with several ranks: seconds until a rank that is stopped, stuck or missing is given up and named");
   options.add("--window-log", a.window_log, "append 'epoch shard offset' of every window trained on to this file");
   options.allow_overrides();
   options.footer("Configuration fields, as --section.key=value, SATFORMER_SECTION__KEY or in the file:\n" +
@@ -119,44 +156,32 @@ int run_train(std::span<const std::string> arguments) {
     fail(ExitCode::usage, "--peak-tflops must be positive, not ", a.peak_tflops);
   }
 
-  const RunSettings settings(sources_of(a, options.overrides()));
+  if (!(a.timeout >= 1) || std::isinf(a.timeout)) {
+    fail(ExitCode::usage, "--timeout must be at least 1 second, not ", a.timeout);
+  }
+
+  const ConfigSources sources = sources_of(a, options.overrides());
   if (a.show_config) {
-    std::fputs(settings.show().c_str(), stdout);
+    std::fputs(RunSettings(sources).show().c_str(), stdout);
     return 0;
   }
-  note_unused(settings);
   TrainRequest request;
   request.resume = a.resume;
   request.overwrite = a.overwrite;
   request.max_steps = a.max_steps;
   request.window_log = a.window_log;
   request.peak_tflops = a.peak_tflops;
-  request.note = note;
   request.versions = {{"satformer", SATFORMER_VERSION}, {"libtorch", TORCH_VERSION}};
   request.arguments = {arguments.begin(), arguments.end()};
   if (a.dry_run) {
+    const RunSettings settings(sources);
+    note_unused(settings);
+    request.note = note;
     std::fputs(describe_run(settings, request).c_str(), stdout);
     return 0;
   }
-  TrainHooks hooks;
-  hooks.stop = StopSignals::requested;
-  std::optional<Sampler> sampler;
-  if (settings.config().logging.sample_interval > 0) {
-    sampler.emplace(settings.config());
-    if (sampler->ready()) {
-      hooks.on_sample = [&](Model& model, std::int64_t step) { return (*sampler)(model, step); };
-    } else {
-      note("no tokenizer: no sample texts");
-    }
-  }
-  const StopSignals signals;
-  const TrainResult result = train(settings, request, hooks);
-  if (result.stopped) {
-    note(concat("stopped after step ", result.step, "; saved ", result.checkpoint, "; go on with --resume auto"));
-    return static_cast<int>(StopSignals::exit_code());
-  }
-  note(concat(result.complete ? "done: " : "stopped at --max-steps: ", result.step, " steps, ", result.checkpoint));
-  return 0;
+  RankSession session(a.timeout);
+  return session.run([&](Communicator& ranks) { return train_on_rank(RunSettings(sources), request, ranks); });
 }
 
 }  // namespace satformer::cli

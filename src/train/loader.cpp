@@ -30,7 +30,11 @@ Batch read_batch(const WindowSource& windows, std::span<const std::int64_t> numb
 }
 
 BatchLoader::BatchLoader(std::shared_ptr<const WindowSource> windows, const LoaderOptions& options)
-    : windows_(std::move(windows)), options_(options), position_(options.position) {
+    : windows_(std::move(windows)),
+      options_(options),
+      share_(options.share.value_or(StepShare{options.batch_size, 0, options.batch_size})),
+      batches_((share_.end - share_.begin + options.batch_size - 1) / options.batch_size),
+      position_(options.position) {
   if (!options_.window_log.empty()) log_ = std::make_unique<AppendFile>(options_.window_log);
   reader_ = std::thread([this] { read_ahead(); });
 }
@@ -46,9 +50,12 @@ BatchLoader::~BatchLoader() {
 
 void BatchLoader::read_ahead() {
   try {
-    for (std::int64_t first = options_.position;; first += options_.batch_size) {
+    for (std::int64_t n = 0;; ++n) {
+      const std::int64_t step = options_.position + n / batches_ * share_.windows;
+      const std::int64_t begin = share_.begin + n % batches_ * options_.batch_size;
+      const std::int64_t end = std::min(begin + options_.batch_size, share_.end);
       std::vector<std::int64_t> numbers;
-      for (std::int64_t i = 0; i < options_.batch_size; ++i) numbers.push_back(options_.order->window(first + i));
+      for (std::int64_t i = begin; i < end; ++i) numbers.push_back(options_.order->window(step + i));
       Batch batch = read_batch(*windows_, numbers, options_.targets);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || ready_.size() < options_.prefetch; });
@@ -73,14 +80,17 @@ Batch BatchLoader::next() {
     ready_.pop_front();
   }
   changed_.notify_all();
-  if (log_) log_windows(position_);
-  position_ += options_.batch_size;
+  if (log_ && in_step_ == 0) log_windows(position_);
+  if (++in_step_ == batches_) {
+    in_step_ = 0;
+    position_ += share_.windows;
+  }
   return batch;
 }
 
 void BatchLoader::log_windows(std::int64_t first) {
   std::string lines;
-  for (std::int64_t n = first; n < first + options_.batch_size; ++n) {
+  for (std::int64_t n = first; n < first + share_.windows; ++n) {
     const WindowSource::Place place = windows_->place(options_.order->window(n));
     lines += concat(options_.order->epoch(n), ' ', place.shard, ' ', place.offset, '\n');
   }

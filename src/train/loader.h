@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -33,13 +34,21 @@ struct BatchTargets {
 // Reads the given windows into one batch.
 Batch read_batch(const WindowSource& windows, std::span<const std::int64_t> numbers, const BatchTargets& which = {});
 
+// Of each step's `windows` consecutive windows, this loader's are [begin, end): a rank's share. They are cut into
+// batches of batch_size; the last may be shorter.
+struct StepShare {
+  std::int64_t windows = 0, begin = 0, end = 0;
+};
+
 struct LoaderOptions {
   std::int64_t batch_size = 1;
+  std::optional<StepShare> share = {};       // empty: every window, in batches of batch_size
   std::shared_ptr<const WindowOrder> order;  // of the same windows
   BatchTargets targets = {};
-  std::int64_t position = 0;  // windows consumed before the first batch
-  std::size_t prefetch = 4;   // batches read ahead
-  std::string window_log;     // appends a line "epoch shard offset" per consumed window; empty: none
+  std::int64_t position = 0;    // windows consumed before the first batch
+  std::size_t prefetch = 4;     // batches read ahead
+  std::string window_log = {};  // appends a line "epoch shard offset" per consumed window; empty: none. With a share,
+                                // of all windows of a step when it begins
 };
 
 class BatchLoader {
@@ -49,8 +58,9 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  Batch next();                                        // rethrows what the reader met
-  std::int64_t position() const { return position_; }  // windows consumed: all the state there is
+  Batch next();                                               // rethrows what the reader met
+  std::int64_t batches_per_step() const { return batches_; }  // 1 without a share
+  std::int64_t position() const { return position_; }  // windows consumed in whole steps: all the state there is
   std::int64_t epoch() const { return options_.order->epoch(position_); }
 
  private:
@@ -59,7 +69,10 @@ class BatchLoader {
 
   std::shared_ptr<const WindowSource> windows_;
   LoaderOptions options_;
+  StepShare share_;
+  std::int64_t batches_;
   std::int64_t position_;
+  std::int64_t in_step_ = 0;  // batches of the step that were taken
   std::unique_ptr<AppendFile> log_;
 
   std::mutex mutex_;

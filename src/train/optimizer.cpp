@@ -13,8 +13,19 @@ bool Optimizer::decays(ParamKind kind, bool decay_all) {
   return decay_all || kind == ParamKind::matrix || kind == ParamKind::embedding;
 }
 
-Optimizer::Optimizer(ParameterStore& parameters, const OptimizerOptions& options) : options_(options) {
-  for (const Parameter& p : parameters.list()) {
+namespace {
+std::vector<Optimizer::Target> targets_of(const ParameterStore& parameters) {
+  std::vector<Optimizer::Target> targets;
+  for (const Parameter& p : parameters.list()) targets.push_back({p.name, p.value, p.kind});
+  return targets;
+}
+}  // namespace
+
+Optimizer::Optimizer(ParameterStore& parameters, const OptimizerOptions& options)
+    : Optimizer(targets_of(parameters), options) {}
+
+Optimizer::Optimizer(std::vector<Target> targets, const OptimizerOptions& options) : options_(options) {
+  for (const Target& p : targets) {
     const at::Tensor like = p.value.detach();
     double lr_scale = 1.0, decay = decays(p.kind, options.decay_all) ? options.weight_decay : 0.0;
     if (p.kind == ParamKind::gate) {

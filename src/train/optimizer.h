@@ -30,6 +30,13 @@ class Optimizer {
  public:
   // Keeps the parameters' tensors; moments start at zero on their device.
   Optimizer(ParameterStore& parameters, const OptimizerOptions& options);
+  // The same of any tensors: parts of parameters, say, whose gradients the caller sets.
+  struct Target {
+    std::string name;
+    at::Tensor value;
+    ParamKind kind;
+  };
+  Optimizer(std::vector<Target> targets, const OptimizerOptions& options);
 
   void clear_gradients();
   // Global norm of all gradients; NaN or infinite if any element is.

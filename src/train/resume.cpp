@@ -29,8 +29,6 @@ bool must_agree(const std::string& path) {
                                               "/data/synthetic/power",
                                               "/data/synthetic/examples",
                                               "/data/synthetic/example_seed",
-                                              "/training/batch_size",
-                                              "/training/gradient_accumulation_steps",
                                               "/training/learning_rate",
                                               "/training/min_lr",
                                               "/training/warmup_tokens",
@@ -53,6 +51,30 @@ bool must_agree(const std::string& path) {
   return fixed.count(path) != 0;
 }
 
+// A step's windows may be cut otherwise into micro-batches, but their number stays.
+void check_windows_per_step(const std::string& checkpoint, const Json& before, const RunConfig& now) {
+  const auto old = [&](const char* path, std::int64_t value) {
+    const auto it = before.find(path);
+    return it != before.end() && it->is_number_integer() ? it->get<std::int64_t>() : value;
+  };
+  const TrainingSection defaults;
+  const std::int64_t batch = old("/training/batch_size", defaults.batch_size);
+  const std::int64_t accumulation =
+      old("/training/gradient_accumulation_steps", defaults.gradient_accumulation_steps);
+  if (batch * accumulation != now.windows_per_step()) {
+    fail(
+        ExitCode::config, "cannot resume from '", checkpoint,
+        "': training.batch_size x gradient_accumulation_steps is ", now.training.batch_size, " x ",
+        now.training.gradient_accumulation_steps, " = ", now.windows_per_step(),
+        " windows a step, the checkpoint has ", batch, " x ", accumulation, " = ", batch * accumulation,
+        " (to go on with other settings, start a new run with model.from_pretrained=true and model.pretrained_path)");
+  }
+  if (now.data.order == authors_order && batch != now.training.batch_size) {
+    fail(ExitCode::config, "cannot resume from '", checkpoint, "': training.batch_size is ", now.training.batch_size,
+         ", the checkpoint has ", batch, ", and data.order = '", authors_order, "' depends on it");
+  }
+}
+
 std::string dotted(std::string path) {
   std::replace(path.begin(), path.end(), '/', '.');
   return path.substr(1);
@@ -68,6 +90,7 @@ void check_same_run(const std::string& checkpoint, const Json& saved, const RunS
          old_class.empty() ? "an unknown model" : old_class, ", but this run trains ",
          settings.architecture().class_name);
   }
+  check_windows_per_step(checkpoint, before, settings.config());
   // A key that the checkpoint's program did not know yet had what is the default now.
   RunConfig untouched;
   const Json defaults = ConfigBinding(untouched).to_json().flatten();

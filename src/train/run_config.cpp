@@ -111,6 +111,10 @@ void TrainingSection::visit(FieldVisitor& v) {
       {.choices = {"float32", "bfloat16", pure_bfloat16}});
   v.field("rounding", &rounding, "how pure-bfloat16 stores updated weights and optimizer state",
           {.choices = {"nearest", "stochastic"}});
+  v.field("zero", &zero,
+          "1: with several ranks, each keeps and updates its share of the optimizer's state alone (ZeRO-1); 0: each "
+          "keeps all of it",
+          {.min = 0, .max = 1});
   v.field("compile_model", &compile_model, "torch.compile", unused);
   v.field("fused_adamw", &fused_adamw, "torch's fused AdamW", unused);
 }
@@ -192,6 +196,10 @@ void RunConfig::validate() const {
   if (training.rounding != "nearest" && training.dtype != pure_bfloat16) {
     fail(ExitCode::config, "training.rounding = '", training.rounding, "' needs training.dtype = '", pure_bfloat16,
          "', not '", training.dtype, "': float32 weights are not rounded");
+  }
+  if (training.zero != 0 && training.rounding != "nearest") {
+    fail(ExitCode::config, "training.zero = 1 needs training.rounding = 'nearest': the random bits of '",
+         training.rounding, "' rounding are those of whole parameters");
   }
   if (static_cast<double>(windows_per_step()) * static_cast<double>(data.seq_length) > 9e15) {
     fail(ExitCode::config, "a step of batch_size ", training.batch_size, " x gradient_accumulation_steps ",

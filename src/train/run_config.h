@@ -57,6 +57,7 @@ struct TrainingSection {
   double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
   std::optional<double> gate_decay, scalar_decay;
   std::optional<double> target_accuracy;
+  std::int64_t zero = 0;  // 1: each rank keeps its share of the optimizer's state
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };

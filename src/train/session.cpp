@@ -1,17 +1,22 @@
 #include "train/session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/model_io.h"
+#include "distributed/ranks.h"
 #include "io/file.h"
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
 #include "train/run_data.h"
+#include "train/sharing.h"
 
 namespace satformer {
 namespace fs = std::filesystem;
@@ -26,6 +31,21 @@ void check_threads(std::int64_t threads) {
     fail(ExitCode::config, "system.threads = ", threads, " is more than ", most, ", the most for the ", cores,
          " cores that this process may use");
   }
+}
+
+void set_threads(std::int64_t threads, const Communicator& ranks) {
+  if (threads == 0 && ranks.size() > 1 && !std::getenv("OMP_NUM_THREADS")) threads = threads_per_rank(ranks);
+  set_num_threads(static_cast<int>(threads));
+}
+
+std::string describe_ranks(const Communicator& ranks, const RunConfig& config) {
+  const std::int64_t windows = config.windows_per_step(), size = ranks.size();
+  const std::string share =
+      windows % size == 0 ? concat(windows / size) : concat(windows / size, " or ", windows / size + 1);
+  return concat(size, " ranks through ", ranks.engine(), ", ", num_threads(),
+                num_threads() == 1 ? " thread each; of the " : " threads each; of the ", windows,
+                " windows of a step each takes ", share,
+                config.training.zero != 0 ? "; optimizer state sharded (ZeRO-1)" : "");
 }
 
 void note_disk_space(const RunFolder& folder, const RunConfig& config, const Model& model,
@@ -59,9 +79,16 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   const auto note = [&](const std::string& text) {
     if (request.note) request.note(text);
   };
+  const std::unique_ptr<Communicator> alone = make_one_process();
+  Communicator& ranks = request.ranks ? *request.ranks : *alone;
+  const bool first = ranks.rank() == 0;  // it alone touches the run folder
+  check_ranks(ranks, config);
   check_threads(config.system.threads);
-  set_num_threads(static_cast<int>(config.system.threads));
-  const at::Device device = parse_device(config.system.device);
+  set_threads(config.system.threads, ranks);
+  // Of the GPUs of a machine each rank takes its own, unless the setting names one.
+  const bool own_gpu = ranks.size() > 1 && config.system.device == "cuda";
+  const at::Device device = parse_device(own_gpu ? concat("cuda:", ranks.local_rank()) : config.system.device);
+  if (device.is_cuda() && ranks.size() > 1) ranks.use_gpu(device);
 
   const std::unique_ptr<Tokenizer> tokenizer = run_tokenizer(config);
   if (tokenizer && tokenizer->vocab_size() > config.model.config.vocab_size) {
@@ -76,16 +103,28 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   }
 
   const RunFolder folder(config.checkpointing.checkpoint_dir);
-  const ResumePoint start = find_resume_point(settings, request);
+  ResumePoint start;
+  if (first) start = find_resume_point(settings, request);
+  share_resume_point(ranks, start);
   r.resume_from = start.checkpoint;
   r.state = start.state;
   if (!r.resume_from.empty() && r.state.train_windows != r.data.train->size()) {
     fail(ExitCode::data, "cannot resume: the data now has ", r.data.train->size(),
          " training windows, the checkpoint '", r.resume_from, "' counts positions among ", r.state.train_windows);
   }
-  if (!request.window_log.empty()) AppendFile(request.window_log).append("");
+  if (first && !request.window_log.empty()) AppendFile(request.window_log).append("");
   // What follows reads all data once, before anything is written into the run folder.
-  r.train_data_sha256 = check_run_data(config);
+  {
+    const LongWork reading(ranks);
+    r.train_data_sha256 = check_run_data(config);
+  }
+  check_same_run_on_ranks(ranks, {.settings = &settings,
+                                  .version = request.versions.dump(),
+                                  .max_steps = request.max_steps,
+                                  .train_data_sha256 = r.train_data_sha256,
+                                  .data_generator = r.data.generator,
+                                  .train_windows = r.data.train->size(),
+                                  .validation_windows = r.data.validation->size()});
   if (!r.resume_from.empty() && r.state.train_data_generator != r.data.generator) {
     const auto shown = [](const std::string& generator) { return generator.empty() ? "shards" : generator; };
     fail(ExitCode::data, "cannot resume: the training data is ", shown(r.data.generator), ", the checkpoint '",
@@ -95,16 +134,22 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     fail(ExitCode::data, "cannot resume: the training shards in '", config.data.data_dir,
          "' are not those that the checkpoint '", r.resume_from, "' was trained on (their SHA-256 differs)");
   }
-  folder.create();
-  const RunLock lock(folder);
-  folder.remove_leftovers();
-  TrainRequest again = request;
-  again.note = {};
-  if (find_resume_point(settings, again).checkpoint != r.resume_from) {
-    fail(ExitCode::system, "another process trained in '", folder.path(), "' meanwhile; start again");
+  std::optional<RunLock> lock;
+  if (first) {
+    const LongWork verifying(ranks);
+    folder.create();
+    lock.emplace(folder);
+    folder.remove_leftovers();
+    TrainRequest again = request;
+    again.note = {};
+    if (find_resume_point(settings, again).checkpoint != r.resume_from) {
+      fail(ExitCode::system, "another process trained in '", folder.path(), "' meanwhile; start again");
+    }
+    if (!r.resume_from.empty()) verify_resume_point(start);
   }
-  if (!r.resume_from.empty()) verify_resume_point(start);
+  ranks.barrier();
 
+  std::optional<LongWork> preparing(std::in_place, ranks);
   const std::unique_ptr<Model> model = make_model(settings.architecture(), config.model.config, device);
   if (r.resume_from.empty()) {
     if (const std::string path = config.pretrained(); !path.empty()) {
@@ -115,7 +160,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   }
   if (config.training.dtype == pure_bfloat16) model->parameters().to(at::kBFloat16);
   model->set_compute_dtype(config.training.dtype == "float32" ? at::kFloat : at::kBFloat16);
-  note_disk_space(folder, config, *model, request);
+  if (first) note_disk_space(folder, config, *model, request);
 
   r.settings = &settings;
   r.model = model.get();
@@ -127,7 +172,8 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   if (config.data.mask_documents) {
     r.document_end = tokenizer ? tokenizer->eos_id() : config.model.config.eos_token_id;
   }
-  r.quiet = request.quiet;
+  r.quiet = request.quiet || !first;
+  r.ranks = ranks.size() > 1 ? &ranks : nullptr;
   if (request.peak_tflops > 0) {
     r.peak_flops = request.peak_tflops * 1e12;
     r.peak_name = "given";
@@ -135,6 +181,10 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     r.peak_flops = measure_peak_flops(device, model->compute_dtype());
     r.peak_name = "measured";
   }
+  r.peak_flops *= ranks.size();
+  preparing.reset();
+  if (!first) return Trainer(r, hooks).run();
+  if (ranks.size() > 1) note(describe_ranks(ranks, config));
   if (request.overwrite) folder.clear_after(r.resume_from.empty() ? -1 : r.state.step);
   if (r.resume_from.empty()) fs::remove(folder.samples_path());
   if (!r.resume_from.empty()) note(concat("resuming from ", r.resume_from, " at step ", r.state.step));

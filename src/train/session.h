@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "distributed/communicator.h"
 #include "io/tokenizer.h"
 #include "train/run_config.h"
 #include "train/trainer.h"
@@ -21,6 +22,7 @@ struct TrainRequest {
   std::string window_log;      // see LoaderOptions
   double peak_tflops = 0;      // for MFU; 0: measured
   bool quiet = false;
+  Communicator* ranks = nullptr;               // all ranks of the run call train(); null: one process
   Json versions = Json::object();              // of program and libraries, for the run's record
   std::vector<std::string> arguments;          // of the program, likewise
   std::function<void(std::string_view)> note;  // remarks for the user, a line each; may be empty

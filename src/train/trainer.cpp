@@ -7,9 +7,12 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/model_io.h"
+#include "distributed/agree.h"
+#include "infer/window_loss_ranks.h"
 #include "train/estimate.h"
 #include "train/loader.h"
 #include "train/step.h"
@@ -23,9 +26,9 @@ std::string format(const char* pattern, double value) {
   return text;
 }
 
-std::vector<NamedTensor> optimizer_tensors(const Optimizer& optimizer) {
+std::vector<NamedTensor> named(const std::vector<Optimizer::Moment>& moments) {
   std::vector<NamedTensor> list;
-  for (auto& moment : optimizer.moments()) list.push_back({moment.name, moment.value});
+  for (auto& moment : moments) list.push_back({moment.name, moment.value});
   return list;
 }
 
@@ -67,12 +70,16 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
       hooks_(hooks),
       config_(r_.settings->config()),
       schedule_(schedule_of(config_)),
-      optimizer_(r_.model->parameters(), run_optimizer_options(config_)),
       state_(r_.state),
       flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()) {
+  const OptimizerOptions optimizer = run_optimizer_options(config_);
+  if (r_.ranks) {
+    rank_step_.emplace(*r_.model, *r_.ranks, optimizer, config_.training.zero != 0);
+  } else {
+    optimizer_.emplace(r_.model->parameters(), optimizer);
+  }
+  load();
   if (!r_.resume_from.empty()) {
-    load_checkpoint(r_.resume_from, *r_.model, optimizer_tensors(optimizer_));
-    optimizer_.set_steps(state_.step);
     if (r_.resume_from == r_.folder->checkpoint_path(state_.step)) saved_step_ = state_.step;
     checkpoint_ = r_.resume_from;
   }
@@ -88,13 +95,45 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
   options.order = r_.data.order;
   options.targets = {.inner = config_.data.order == authors_order, .marked = r_.data.marked};
   options.position = state_.windows;
-  options.window_log = r_.window_log;
+  if (r_.ranks) {
+    const std::int64_t windows = config_.windows_per_step();
+    const WindowShare share = share_of_rank(windows, r_.ranks->rank(), r_.ranks->size());
+    options.share = StepShare{windows, share.begin, share.end};
+  }
+  if (writes()) options.window_log = r_.window_log;
   loader_ = std::make_unique<BatchLoader>(r_.data.train, options);
-  tracker_ = std::make_unique<RunTracker>(
-      TrackerOptions{r_.folder->path(), state_.step, r_.settings->to_json(), r_.session});
+  if (writes()) {
+    tracker_ = std::make_unique<RunTracker>(
+        TrackerOptions{r_.folder->path(), state_.step, r_.settings->to_json(), r_.session});
+  }
   frozen_interval_ = config_.logging.frozen_interval.value_or(
       config_.training.dtype == pure_bfloat16 ? config_.logging.log_interval : 0);
   if (frozen_interval_ > 0) frozen_.emplace(r_.model->parameters());
+}
+
+// Rank 0 alone reads; what it has read reaches the others.
+void Trainer::load() {
+  const bool resumed = !r_.resume_from.empty();
+  const auto read = [&](const std::vector<NamedTensor>& moments) {
+    load_checkpoint(r_.resume_from, *r_.model, moments);
+  };
+  if (optimizer_) {
+    if (resumed) read(named(optimizer_->moments()));
+    optimizer_->set_steps(state_.step);
+    return;
+  }
+  if (resumed) rank_step_->load_moments(read);
+  rank_step_->set_steps(state_.step);
+  broadcast_parameters(r_.model->parameters(), *r_.ranks);
+}
+
+bool Trainer::stop_requested() const {
+  const bool here = hooks_.stop && hooks_.stop();
+  return r_.ranks ? any_rank(*r_.ranks, here) : here;
+}
+
+void Trainer::track(std::int64_t step, const Json& values) {
+  if (tracker_) tracker_->add(step, values);
 }
 
 double Trainer::now() const {
@@ -110,7 +149,7 @@ TrainResult Trainer::run() {
   if (state_.step > 0 && state_.step < budget && logging.eval_interval > 0 &&
       state_.step % logging.eval_interval == 0 && state_.validated_step < state_.step) {
     Json values = Json::object();
-    if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) tracker_->add(state_.step, values);
+    if (run_validation(logging.eval_iters * windows_per_eval_iter, values)) track(state_.step, values);
   }
   while (state_.step < last && !result.stopped && !reached()) {
     result.stopped = stop_requested() || !train_step() || !finish_step();
@@ -120,14 +159,16 @@ TrainResult Trainer::run() {
     Json values = Json::object();
     result.stopped = !run_validation(0, values);
     if (!result.stopped) {
-      tracker_->add(state_.step, values);
+      track(state_.step, values);
       result.validation = last_validation_;
-      if (config_.checkpointing.save_final_model) save_final();
+      if (config_.checkpointing.save_final_model && writes()) save_final();
       result.complete = true;
     }
   }
-  tracker_->sync();
-  tracker_->finish(result.complete ? RunState::complete : RunState::stopped);
+  if (tracker_) {
+    tracker_->sync();
+    tracker_->finish(result.complete ? RunState::complete : RunState::stopped);
+  }
   result.step = state_.step;
   result.checkpoint = checkpoint_;
   return result;
@@ -136,8 +177,10 @@ TrainResult Trainer::run() {
 bool Trainer::train_step() {
   const double start = now();
   if (hooks_.on_step) hooks_.on_step(*r_.model, state_.step);
+  const std::int64_t batches_per_step =
+      rank_step_ ? loader_->batches_per_step() : config_.training.gradient_accumulation_steps;
   std::vector<Batch> batches;
-  for (std::int64_t i = 0; i < config_.training.gradient_accumulation_steps; ++i) batches.push_back(loader_->next());
+  for (std::int64_t i = 0; i < batches_per_step; ++i) batches.push_back(loader_->next());
   ForwardOptions options;
   options.recompute_layers = config_.training.gradient_checkpointing;
   options.document_end = r_.document_end;
@@ -146,16 +189,17 @@ bool Trainer::train_step() {
       interval > 0 && (state_.step + 1) % interval == 0) {
     options.observer = &gates_.emplace(saturation_level(config_.model.config));
   }
-  optimizer_.clear_gradients();
-  const StepLoss step = accumulate_gradients(*r_.model, batches, options, hooks_.stop);
+  rank_step_ ? rank_step_->clear_gradients() : optimizer_->clear_gradients();
+  const StepLoss step = rank_step_ ? rank_step_->accumulate(batches, options)
+                                   : accumulate_gradients(*r_.model, batches, options, hooks_.stop);
   if (step.stopped) {
-    optimizer_.clear_gradients();
+    optimizer_->clear_gradients();
     return false;
   }
-  const double norm = optimizer_.gradient_norm();
+  const double norm = rank_step_ ? rank_step_->gradient_norm() : optimizer_->gradient_norm();
   check_finite(step.loss, norm);
   const double lr = schedule_.rate(state_.step);
-  optimizer_.step(lr, norm);
+  rank_step_ ? rank_step_->update(lr, norm) : optimizer_->step(lr, norm);
   state_.step += 1;
   state_.windows = loader_->position();
   // Of marked data too, the budget counts every token that is read.
@@ -175,12 +219,17 @@ bool Trainer::train_step() {
   return true;
 }
 
-void Trainer::check_finite(double loss, double norm) const {
+void Trainer::check_finite(double loss, double norm) {
   if (std::isfinite(loss) && std::isfinite(norm)) return;
   std::string where;
-  for (const std::string& name : optimizer_.non_finite_gradients(3)) where += (where.empty() ? "" : ", ") + name;
+  if (rank_step_) {
+    where = rank_step_->non_finite_sources();
+  } else {
+    for (const std::string& name : optimizer_->non_finite_gradients(3)) where += (where.empty() ? "" : ", ") + name;
+    if (!where.empty()) where = "not finite in " + where;
+  }
   fail(ExitCode::non_finite, "step ", state_.step + 1, ": loss ", loss, ", gradient norm ", norm,
-       where.empty() ? "" : concat(" (not finite in ", where, ")"), "; training stopped before the update. ",
+       where.empty() ? "" : concat(" (", where, ")"), "; training stopped before the update. ",
        checkpoint_.empty() ? std::string("No checkpoint was written yet")
                            : concat("The last checkpoint, '", checkpoint_, "', is finite"),
        "; a lower learning_rate or a longer warmup may help");
@@ -225,9 +274,11 @@ bool Trainer::finish_step() {
   if (due(config_.logging.eval_interval) && step < budget) {
     going = run_validation(config_.logging.eval_iters * windows_per_eval_iter, values);
   }
-  if (!values.empty()) tracker_->add(step, values);
+  if (!values.empty()) track(step, values);
   if (!going) return false;
-  if (hooks_.on_sample && due(config_.logging.sample_interval)) {
+  if (hooks_.on_sample && writes() && due(config_.logging.sample_interval)) {
+    std::optional<LongWork> sampling;
+    if (r_.ranks) sampling.emplace(*r_.ranks);
     const std::string text = hooks_.on_sample(*r_.model, step);
     if (!r_.quiet) progress_.print(text);
   }
@@ -278,10 +329,11 @@ bool Trainer::run_validation(std::int64_t max_windows, Json& values) {
     if (!r_.quiet) {
       progress_.update(concat("step ", state_.step, "  validating ", so_far.windows, "/", all, " windows"));
     }
-    stopped = so_far.windows < all && stop_requested();
+    stopped = so_far.windows < all && hooks_.stop && hooks_.stop();
     return !stopped;
   };
-  const WindowLoss v = window_loss(*r_.model, *r_.data.validation, options);
+  const WindowLoss v = r_.ranks ? window_loss_over_ranks(*r_.model, *r_.data.validation, options, *r_.ranks, stopped)
+                                : window_loss(*r_.model, *r_.data.validation, options);
   if (stopped) return false;
   last_validation_ = v;
   state_.validated_step = state_.step;
@@ -319,6 +371,14 @@ bool Trainer::reached() const {
 }
 
 void Trainer::save() {
+  std::vector<NamedTensor> moments = named(rank_step_ ? rank_step_->gather_moments() : optimizer_->moments());
+  saved_step_ = state_.step;
+  if (!writes()) {
+    checkpoint_ = r_.folder->checkpoint_path(state_.step);
+    return;
+  }
+  std::optional<LongWork> saving;
+  if (r_.ranks) saving.emplace(*r_.ranks);
   for (const Parameter& p : r_.model->parameters().list()) {
     if (all_finite(p.value.detach())) continue;
     fail(ExitCode::non_finite, "step ", state_.step, ": parameter '", p.name,
@@ -327,7 +387,7 @@ void Trainer::save() {
   }
   CheckpointParts parts;
   parts.model = r_.model;
-  parts.optimizer = optimizer_tensors(optimizer_);
+  parts.optimizer = std::move(moments);
   for (const NamedTensor& moment : parts.optimizer) {
     if (!all_finite(moment.value)) {
       fail(ExitCode::non_finite, "step ", state_.step, ": optimizer state '", moment.name,
@@ -342,12 +402,13 @@ void Trainer::save() {
   tracker_->sync();
   const double start = now();
   checkpoint_ = save_checkpoint(*r_.folder, parts);
-  saved_step_ = state_.step;
   r_.folder->prune(config_.checkpointing.keep_last);
   if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(now() - start)));
 }
 
 void Trainer::save_final() const {
+  std::optional<LongWork> saving;
+  if (r_.ranks) saving.emplace(*r_.ranks);
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
     save_model(*r_.model, directory);
     write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");

@@ -17,6 +17,7 @@
 #include "train/frozen.h"
 #include "train/loader.h"
 #include "train/optimizer.h"
+#include "train/rank_step.h"
 #include "train/run_config.h"
 #include "train/run_data.h"
 #include "train/schedule.h"
@@ -49,6 +50,7 @@ struct TrainResources {
   double peak_flops = 0;                     // 0: no MFU
   std::string peak_name;                     // "measured" or "given"
   bool quiet = false;                        // no progress line
+  Communicator* ranks = nullptr;             // of more than one process, else null. Rank 0 alone writes
 };
 
 struct TrainResult {
@@ -72,7 +74,7 @@ class Trainer {
 
  private:
   bool train_step();  // false: stopped within it
-  void check_finite(double loss, double norm) const;
+  void check_finite(double loss, double norm);
   void report_step(double lr, double norm);
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
   void look_for_frozen(Json& values);
@@ -82,17 +84,21 @@ class Trainer {
   bool reached() const;  // the target accuracy
   void save();
   void save_final() const;
-  bool stop_requested() const { return hooks_.stop && hooks_.stop(); }
+  bool stop_requested() const;  // on any rank: all ask at the same points
+  bool writes() const { return !r_.ranks || r_.ranks->rank() == 0; }
+  void load();
+  void track(std::int64_t step, const Json& values);
   double now() const;
 
   TrainResources r_;
   TrainHooks hooks_;
   const RunConfig& config_;
   Schedule schedule_;
-  Optimizer optimizer_;
+  std::optional<Optimizer> optimizer_;  // of one process
+  std::optional<RankStep> rank_step_;   // of several
   TrainingState state_;
   std::unique_ptr<BatchLoader> loader_;
-  std::unique_ptr<RunTracker> tracker_;
+  std::unique_ptr<RunTracker> tracker_;  // rank 0's
   std::int64_t frozen_interval_ = 0;
   std::optional<FrozenParameters> frozen_;
   std::optional<GateStatistics> gates_;  // of the last step, where they are due
