@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/file_hashes.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/tensor_io.h"
 #include "io/file.h"
@@ -196,7 +197,20 @@ LoadedModel describe_model(const std::string& path, at::Device device) {
   return {make_model(architecture, config, device), directory};
 }
 
+void verify_model_files(const std::string& directory) {
+  for (const char* name : {"state.json", RunFolder::final_record}) {
+    if (!fs::exists(directory + "/" + name)) continue;
+    const Json record = read_hash_record(directory, name);
+    const auto hashes = record.find("sha256");
+    if (hashes == record.end() || !hashes->is_object()) continue;
+    for (const auto& [file, hash] : hashes->items()) {
+      if (file != name && file != "optimizer.safetensors") verify_hash(directory, file, record, name);
+    }
+  }
+}
+
 LoadedModel load_model(const std::string& path, at::Device device) {
+  verify_model_files(resolve_model_directory(path));
   LoadedModel loaded = describe_model(path, device);
   load_weights(*loaded.model, weights_path(loaded.directory));
   return loaded;

@@ -111,6 +111,7 @@ void TrainingSection::visit(FieldVisitor& v) {
       {.choices = {"float32", "bfloat16", pure_bfloat16}});
   v.field("rounding", &rounding, "how pure-bfloat16 stores updated weights and optimizer state",
           {.choices = {"nearest", "stochastic"}});
+  v.section("spike", spike);
   v.field("compile_model", &compile_model, "torch.compile", unused);
   v.field("fused_adamw", &fused_adamw, "torch's fused AdamW", unused);
 }
@@ -120,6 +121,8 @@ void CheckpointingSection::visit(FieldVisitor& v) {
   v.field("checkpoint_interval", &checkpoint_interval, "steps between checkpoints; 0: only at the end", {.min = 0});
   v.field("save_final_model", &save_final_model, "write final/ at the end");
   v.field("keep_last", &keep_last, "checkpoints to keep; 0: all", {.min = 0});
+  v.field("async", &async,
+          "write checkpoints while training goes on, from a copy in memory; what is saved is the same");
 }
 
 void LoggingSection::visit(FieldVisitor& v) {

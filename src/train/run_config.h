@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "data/synthetic/options.h"
 #include "models/registry.h"
+#include "train/guards.h"
 
 namespace satformer {
 
@@ -57,6 +58,7 @@ struct TrainingSection {
   double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
   std::optional<double> gate_decay, scalar_decay;
   std::optional<double> target_accuracy;
+  SpikeOptions spike;
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };
@@ -68,6 +70,7 @@ struct CheckpointingSection {
   std::int64_t checkpoint_interval = 1000;  // 0: only at the end
   bool save_final_model = true;
   std::int64_t keep_last = 3;  // 0: all
+  bool async = false;
   void visit(FieldVisitor& visitor);
 };
 

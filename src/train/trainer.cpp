@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/file_hashes.h"
 #include "checkpoint/model_io.h"
 #include "train/estimate.h"
 #include "train/loader.h"
@@ -28,6 +30,8 @@ std::vector<NamedTensor> optimizer_tensors(const Optimizer& optimizer) {
   for (auto& moment : optimizer.moments()) list.push_back({moment.name, moment.value});
   return list;
 }
+
+constexpr double slow_disk = 1e8;  // bytes a second, until a checkpoint was written
 
 bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
@@ -69,7 +73,12 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
       schedule_(schedule_of(config_)),
       optimizer_(r_.model->parameters(), run_optimizer_options(config_)),
       state_(r_.state),
-      flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()) {
+      flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()),
+      writer_(*r_.folder, config_.checkpointing.keep_last, config_.checkpointing.async),
+      spikes_(config_.training.spike),
+      time_(r_.end_time) {
+  time_.expect_save(checkpoint_bytes(*r_.model, config_.training.dtype != pure_bfloat16) / slow_disk);
+  spikes_.restore(state_.spikes);
   if (!r_.resume_from.empty()) {
     load_checkpoint(r_.resume_from, *r_.model, optimizer_tensors(optimizer_));
     optimizer_.set_steps(state_.step);
@@ -116,6 +125,7 @@ TrainResult Trainer::run() {
     result.stopped = stop_requested() || !train_step() || !finish_step();
   }
   if (saved_step_ != state_.step) save();
+  note_saved(writer_.wait());
   if (!result.stopped && (state_.step >= budget || reached())) {
     Json values = Json::object();
     result.stopped = !run_validation(0, values);
@@ -128,6 +138,7 @@ TrainResult Trainer::run() {
   }
   tracker_->sync();
   tracker_->finish(result.complete ? RunState::complete : RunState::stopped);
+  result.out_of_time = out_of_time_;
   result.step = state_.step;
   result.checkpoint = checkpoint_;
   return result;
@@ -147,13 +158,24 @@ bool Trainer::train_step() {
     options.observer = &gates_.emplace(saturation_level(config_.model.config));
   }
   optimizer_.clear_gradients();
-  const StepLoss step = accumulate_gradients(*r_.model, batches, options, hooks_.stop);
+  const StepLoss step = accumulate_gradients(*r_.model, batches, options, [this] { return stop_requested(); });
   if (step.stopped) {
     optimizer_.clear_gradients();
     return false;
   }
   const double norm = optimizer_.gradient_norm();
   check_finite(step.loss, norm);
+  time_.saw_pass((now() - start) / static_cast<double>(batches.size()));
+  if (spikes_.look(step.loss, norm)) {
+    spikes_.count(state_.step + 1, step.loss, norm);
+    optimizer_.clear_gradients();
+    if (spikes_.rewinds() && !checkpoint_.empty()) {
+      rewind_before_spike(step.loss, norm);
+    } else {
+      skip_spike(step.loss, norm);
+    }
+    return true;
+  }
   const double lr = schedule_.rate(state_.step);
   optimizer_.step(lr, norm);
   state_.step += 1;
@@ -202,17 +224,23 @@ void Trainer::report_step(double lr, double norm) {
 }
 
 bool Trainer::finish_step() {
+  note_saved(writer_.take());
+  if (std::exchange(rewound_, false)) return true;  // what is due at the checkpoint's step was done
   const std::int64_t step = state_.step, budget = config_.total_steps();
   const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
-  Json values = Json::object();
+  Json values = std::exchange(step_values_, Json::object());
   if (due(config_.logging.log_interval) || step == budget) {
     values["progress/tokens_B"] = static_cast<double>(state_.tokens) / 1e9;
     values["progress/seconds"] = state_.seconds;
-    values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
+    if (state_.loss_steps > 0) values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
     values["train/lr"] = last_lr_;
     values["train/grad_norm"] = last_norm_;
     values["perf/tokens_per_sec"] = rate_;
     if (r_.peak_flops > 0) values["perf/mfu"] = rate_ * flops_per_token_ / r_.peak_flops;
+    if (const auto bounds = spikes_.bounds()) {
+      values["guard/loss_bound"] = bounds->loss;
+      values["guard/norm_bound"] = bounds->norm;
+    }
     state_.loss_sum = 0;
     state_.loss_steps = 0;
     busy_seconds_ = 0;
@@ -335,25 +363,89 @@ void Trainer::save() {
     }
   }
   parts.state = state_;
+  parts.state.spikes = spikes_.state();
   parts.run_config = r_.settings->to_json().dump(2) + "\n";
   if (config_.tokenizer.save_with_model && r_.tokenizer) {
     parts.save_tokenizer = [this](const std::string& directory) { r_.tokenizer->save(directory); };
   }
   tracker_->sync();
   const double start = now();
-  checkpoint_ = save_checkpoint(*r_.folder, parts);
+  writer_.save(std::move(parts));
   saved_step_ = state_.step;
-  r_.folder->prune(config_.checkpointing.keep_last);
-  if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(now() - start)));
+  time_.saw_save(now() - start);
+  note_saved(writer_.take());
+}
+
+void Trainer::note_saved(const std::optional<CheckpointWriter::Saved>& saved) {
+  if (!saved) return;
+  checkpoint_ = saved->path;
+  time_.saw_save(saved->seconds);
+  if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(saved->seconds)));
+}
+
+bool Trainer::stop_requested() {
+  if (hooks_.stop && hooks_.stop()) return true;
+  out_of_time_ = out_of_time_ || time_.over(TimeLimit::Clock::now());
+  return out_of_time_;
+}
+
+void Trainer::skip_spike(double loss, double norm) {
+  state_.step += 1;
+  state_.windows = loader_->position();
+  state_.tokens += config_.tokens_per_step();
+  optimizer_.set_steps(state_.step);
+  const auto bounds = spikes_.bounds();
+  step_values_ = {{"guard/skipped", 1},
+                  {"guard/loss", loss},
+                  {"guard/norm", norm},
+                  {"guard/loss_bound", bounds->loss},
+                  {"guard/norm_bound", bounds->norm}};
+  if (r_.quiet) return;
+  progress_.print(concat("step ", state_.step, "  spike: loss ", format("%.4f", loss), " (bound ",
+                         format("%.4f", bounds->loss), "), gradient norm ", format("%.3f", norm), " (bound ",
+                         format("%.3f", bounds->norm), "); its update was skipped"));
+}
+
+void Trainer::rewind_before_spike(double loss, double norm) {
+  const std::int64_t spike = state_.step + 1, windows = loader_->position();
+  note_saved(writer_.wait());
+  verify_checkpoint(checkpoint_);
+  const auto bounds = spikes_.bounds();
+  state_ = read_training_state(checkpoint_);
+  load_checkpoint(checkpoint_, *r_.model, optimizer_tensors(optimizer_));
+  optimizer_.set_steps(state_.step);
+  const std::int64_t skipped = windows - state_.windows;
+  state_.windows = windows;
+  spikes_.restore(state_.spikes, true);
+  saved_step_ = state_.step;
+  rewound_ = true;
+  busy_seconds_ = 0;
+  busy_tokens_ = 0;
+  if (frozen_) frozen_.emplace(r_.model->parameters());
+  Json session = r_.session;
+  session["rewound"] = {{"spike_step", spike},
+                        {"loss", loss},
+                        {"norm", norm},
+                        {"loss_bound", bounds->loss},
+                        {"norm_bound", bounds->norm},
+                        {"windows_left_out", skipped}};
+  tracker_.reset();  // its last page goes before the next one's
+  tracker_ =
+      std::make_unique<RunTracker>(TrackerOptions{r_.folder->path(), state_.step, r_.settings->to_json(), session});
+  if (r_.quiet) return;
+  progress_.print(concat("step ", spike, "  spike: loss ", format("%.4f", loss), " (bound ",
+                         format("%.4f", bounds->loss), "), gradient norm ", format("%.3f", norm), " (bound ",
+                         format("%.3f", bounds->norm), "); back to ", checkpoint_, ", ", skipped,
+                         " windows are left out"));
 }
 
 void Trainer::save_final() const {
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
     save_model(*r_.model, directory);
     write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");
-    const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
-    write_file_atomic(directory + "/" + RunFolder::final_record, record.dump(2) + "\n");
     if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
+    const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
+    write_hash_record(directory, RunFolder::final_record, record);
   });
 }
 
