@@ -48,13 +48,13 @@ void write_hash_record(const std::string& directory, const std::string& name, Js
   write_file_atomic(directory + "/" + name, text);
 }
 
-Json read_hash_record(const std::string& directory, const std::string& name, bool sealed) {
+Json read_hash_record(const std::string& directory, const std::string& name, bool (*old)(const Json& record)) {
   const std::string path = directory + "/" + name;
   std::string text = read_file(path);
   Json record = parse_json(text, path, ExitCode::checkpoint);
   if (!record.is_object()) fail(ExitCode::checkpoint, path, ": not a JSON object");
   const Json* own = entry_of(record, name);
-  if (!own && !sealed) return record;
+  if (!own && old(record)) return record;
   const std::string hash = own && own->is_string() ? own->get<std::string>() : std::string();
   const auto at = hash.size() == hash_size ? text.rfind(hash) : std::string::npos;
   if (at != std::string::npos) text.replace(at, hash_size, std::string(hash_size, '0'));

@@ -13,9 +13,9 @@ namespace satformer {
 // Writes `record` with the hashes of all files in `directory` added as `directory`/`name`.
 void write_hash_record(const std::string& directory, const std::string& name, Json record);
 
-// The record, its own hash verified. Error(checkpoint) if that differs, or is absent where `sealed`: records of
-// version 0.1 have none.
-Json read_hash_record(const std::string& directory, const std::string& name, bool sealed = false);
+// The record, its own hash verified. Error(checkpoint) if that differs, or is absent where `old` does not know the
+// record as one of version 0.1, which held none.
+Json read_hash_record(const std::string& directory, const std::string& name, bool (*old)(const Json& record));
 
 // Compares one file with the record's hash. Error(checkpoint): missing, cut or changed.
 void verify_hash(const std::string& directory, const std::string& file, const Json& record, const std::string& name);

@@ -198,11 +198,20 @@ LoadedModel describe_model(const std::string& path, at::Device device) {
 }
 
 void verify_model_files(const std::string& directory) {
+  // Records of version 0.1 without hashes: final/'s with just these keys, a checkpoint's by its number.
+  const auto old = [](const Json& record) {
+    const auto format = record.find("format");
+    if (format != record.end()) return *format == 1;
+    for (const auto& [key, value] : record.items()) {
+      if (key != "step" && key != "tokens" && key != "val/loss") return false;
+    }
+    return true;
+  };
   for (const char* name : {"state.json", RunFolder::final_record}) {
     if (!fs::exists(directory + "/" + name)) continue;
-    const Json record = read_hash_record(directory, name);
+    const Json record = read_hash_record(directory, name, old);
     const auto hashes = record.find("sha256");
-    if (hashes == record.end() || !hashes->is_object()) continue;
+    if (hashes == record.end()) continue;
     for (const auto& [file, hash] : hashes->items()) {
       if (file != name && file != "optimizer.safetensors") verify_hash(directory, file, record, name);
     }

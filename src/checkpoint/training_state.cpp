@@ -54,10 +54,10 @@ Json read_state_json(const std::string& path) {
   if (!fs::exists(path + "/" + state_file)) {
     fail(ExitCode::checkpoint, "'", path, "' is no training checkpoint: it holds no ", state_file);
   }
-  Json json = read_hash_record(path, state_file);
-  const auto version = json.find("format");
-  const bool first = version != json.end() && *version == 1;
-  return first ? json : read_hash_record(path, state_file, true);
+  return read_hash_record(path, state_file, [](const Json& record) {
+    const auto format = record.find("format");
+    return format != record.end() && *format == 1;
+  });
 }
 
 // state.json with the hashes of the indispensable files.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -59,9 +60,17 @@ int run(const std::vector<std::string>& arguments, char** argv) {
                   " 'satformer --help' lists them.");
 }
 
-int report(ExitCode code, const char* message) {
+// One line, whatever names from files are in it.
+int report(ExitCode code, std::string_view message) {
+  std::string line;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02X", byte);
+    line += byte < 0x20 || byte == 0x7f ? std::string(escaped) : std::string(1, c);
+  }
   std::fflush(stdout);
-  std::fprintf(stderr, "satformer: error: %s\n", message);
+  std::fprintf(stderr, "satformer: error: %s\n", line.c_str());
   return static_cast<int>(code);
 }
 

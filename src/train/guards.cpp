@@ -70,7 +70,7 @@ void SpikeGuard::count(std::int64_t step, double loss, double norm) {
   calm_steps_ = 0;
   if (++spikes_ <= options_.limit) return;
   fail(ExitCode::non_finite, "step ", step, ": loss ", loss, " or gradient norm ", norm, " is a spike (bounds ",
-       bound ? bound->loss : 0, " and ", bound ? bound->norm : 0, "), the ", spikes_, "th without ", options_.window,
+       bound ? bound->loss : 0, " and ", bound ? bound->norm : 0, "), number ", spikes_, " without ", options_.window,
        " good steps in between; training.spike.limit is ", options_.limit,
        ". A lower learning_rate may help; the last checkpoint is as it was");
 }

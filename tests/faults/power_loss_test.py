@@ -270,6 +270,10 @@ def judge(state, before, after):
     return faults
 
 
+def final_model(run):
+    return {name: value for name, value in content(run).items() if name.startswith("final/model")}
+
+
 MADE = {}  # every checkpoint that a recorded run made, also those that were pruned later
 
 
@@ -320,7 +324,7 @@ def main():
     failures = mutants = resumed = verified = 0
     with Workplace(options.satformer) as place:
         place.train("whole", window_log=False)
-        expected = {name: value for name, value in content(place.path("whole")).items() if name.startswith("final/model")}
+        expected = final_model(place.path("whole"))
         keep = ["--checkpointing.keep_last=1", "--checkpointing.checkpoint_interval=3"]
         longer = ["--training.max_tokens=%g" % (1.25 * STEPS * 192 / 1e9)]
         scenarios = [Scenario(place, "pruned", ["--max-steps", "4"], keep + ["--max-steps", "12"]),
@@ -330,25 +334,25 @@ def main():
             MADE.clear()
             scenario.remember_made()
             count = options.count // len(scenarios) + (scenario is scenarios[0]) * (options.count % len(scenarios))
-            paths = []
+            paths, step = [], max(1, 2 * count // max(1, options.resumes))
             for number, state in enumerate(scenario.states(count, source, False)):
                 faults = judge(state, scenario.before, scenario.after)
                 path = place.path("state%d" % number)
                 put(state, path)
                 paths.append(path)
+                if scenario is not scenarios[2] and resumed < options.resumes and number % step == 0:
+                    resumed += 1
+                    shutil.copytree(path, place.path("goes-on"))
+                    place.train("goes-on", window_log=False)
+                    if differences(expected, final_model(place.path("goes-on"))):
+                        faults.append("training ends elsewhere")
+                    shutil.rmtree(place.path("goes-on"))
                 if len(paths) == 100 or number == count - 1:
                     found = place.verify(paths)
                     verified += len(found)
                     faults += ["%s is %s" % item for item in found.items() if item[1] != "whole"]
-                    for done in paths[1:]:
+                    for done in paths:
                         shutil.rmtree(done)
-                    if resumed < options.resumes and scenario is not scenarios[2]:
-                        resumed += 1
-                        run = os.path.basename(paths[0])
-                        place.train(run, window_log=False)
-                        if differences(expected, {n: v for n, v in content(paths[0]).items() if n.startswith("final/model")}):
-                            faults.append("training ends elsewhere")
-                    shutil.rmtree(paths[0])
                     paths = []
                 if faults:
                     failures += 1
