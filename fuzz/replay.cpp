@@ -53,7 +53,7 @@ std::string mutated(std::string text, const std::vector<std::string>& corpus, st
         break;
       default: {
         const std::string& other = corpus[below(corpus.size())];
-        text = text.substr(0, at) + other.substr(below(other.size() + 1));
+        text.replace(at, std::string::npos, other.substr(below(other.size() + 1)));
       }
     }
   }

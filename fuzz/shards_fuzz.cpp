@@ -18,7 +18,7 @@ void put(const std::string& path, std::string_view text) {
 
 // One folder a process, in memory where there is such a file system.
 const std::string& folder() {
-  static const std::string path = [] {
+  static const std::string& path = *new std::string([] {  // lives until the end
     std::string name =
         ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/satformer_fuzz_XXXXXX" : "/tmp/satformer_fuzz_XXXXXX";
     if (!::mkdtemp(name.data())) std::abort();
@@ -29,7 +29,7 @@ const std::string& folder() {
       ::rmdir(folder().c_str());
     });
     return name;
-  }();
+  }());
   return path;
 }
 

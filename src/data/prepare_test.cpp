@@ -178,24 +178,22 @@ TEST(Prepare, NothingLeftIsAnErrorWithoutShards) {
 }
 
 TEST(Prepare, BadLinesStopWithFileAndLine) {
-  const std::map<std::string, std::string> bad = {
-      {"{\"text\":null}", "'text' is null, not a string"},
-      {"{\"txet\":\"a\"}", "Did you mean 'txet'?"},
-      {"{}", "'text' is missing"},
-      {"{\"text\":[\"a\"]}", "'text' is an array"},
-      {"{\"text\":{\"text\":\"a\"}}", "'text' is an object"},
-      {"{\"text\":7}", "'text' is a number"},
-      {"{\"text\":\"a\"", "not valid JSON"},
-      {"{\"text\":\"a\"} x", "not valid JSON"},
-      {std::string("{\"text\":\"a\"}\0", 13), "not valid JSON at byte 13"},
-      {"{\"text\":\"\xFF\"}", "not UTF-8: 0xFF at byte 10 of the line"},
-      {"{\"text\":\"\xC3\"}", "not UTF-8: 0xC3 at byte 10 of the line"},
-      {"{\"text\": x, \"y\": \"\xFF\"}", "not valid JSON at byte 10"},
-      {"{\"text\":\"\\ud800\"}", "not valid JSON"},
-      {"{\"text\":\"a\",\"text\":\"b\"}", "twice"},
-      {"[1]", "object was expected"},
-      {"\"text\"", "object was expected"},
-      {"plain text", "not valid JSON"}};
+  const std::map<std::string, std::string> bad = {{"{\"text\":null}", "'text' is null, not a string"},
+                                                  {"{\"txet\":\"a\"}", "Did you mean 'txet'?"},
+                                                  {"{}", "'text' is missing"},
+                                                  {"{\"text\":[\"a\"]}", "'text' is an array"},
+                                                  {"{\"text\":{\"text\":\"a\"}}", "'text' is an object"},
+                                                  {"{\"text\":7}", "'text' is a number"},
+                                                  {"{\"text\":\"a\"", "not valid JSON"},
+                                                  {"{\"text\":\"a\"} x", "not valid JSON"},
+                                                  {"{\"text\":\"\xFF\"}", "not UTF-8: 0xFF at byte 10 of the line"},
+                                                  {"{\"text\":\"\xC3\"}", "not UTF-8: 0xC3 at byte 10 of the line"},
+                                                  {"{\"text\": x, \"y\": \"\xFF\"}", "not valid JSON at byte 10"},
+                                                  {"{\"text\":\"\\ud800\"}", "not valid JSON"},
+                                                  {"{\"text\":\"a\",\"text\":\"b\"}", "twice"},
+                                                  {"[1]", "object was expected"},
+                                                  {"\"text\"", "object was expected"},
+                                                  {"plain text", "not valid JSON"}};
   for (const auto& [line, reason] : bad) {
     const TestFolder folder;
     write_file_atomic(folder / "a.jsonl", json_lines(3) + "\n" + line + "\n" + json_lines(2) + line);

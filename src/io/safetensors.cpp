@@ -89,7 +89,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ > 0) return true;
     if (place_ == Place::top) {
       name_ = key;
-      if (!names_.insert(key).second) fail(ExitCode::checkpoint, path_, ": tensor '", key, "' is given twice");
+      shown_ = key.size() <= 200 ? key : key.substr(0, 200) + "...";
+      if (!names_.insert(key).second) reject("is given twice");
       return enter(Place::value_of_name);
     }
     if (place_ == Place::metadata) {
@@ -204,7 +205,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   template <class... Args>
   [[noreturn]] void reject(const Args&... args) {
-    fail(ExitCode::checkpoint, path_, ": tensor '", name_, "' ", args...);
+    fail(ExitCode::checkpoint, path_, ": tensor '", shown_, "' ", args...);
   }
   [[noreturn]] void refuse(const std::string& what) {
     if (place_ == Place::start) fail(ExitCode::checkpoint, path_, ": the header is ", what, ", not an object");
@@ -214,7 +215,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     reject("has ", what, " where a header allows none");
   }
 
-  std::string path_, name_, key_;
+  std::string path_, name_, shown_, key_;  // shown_: the name, not endless
   std::map<std::string, std::string>& metadata_;
   std::set<std::string> names_;
   std::vector<Entry> entries_;
