@@ -8,7 +8,7 @@ import sys
 
 LIMIT = 600
 USUAL = 300
-FOLDERS = ["src", "tests", "tools", "cmake", ".ci"]
+FOLDERS = ["src", "fuzz", "tests", "tools", "cmake", ".ci"]
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "base/unicode.h"
+
 namespace satformer {
 namespace {
 
@@ -125,20 +127,21 @@ std::string environment_name(const std::string& path) {
 // The value of an override or environment entry: JSON, or bare text. For a field of text all is text as it stands,
 // but for a quoted JSON string and, where nothing is allowed, null.
 Json parse_value(std::string_view text, const Field& field) {
+  if (replace_invalid_utf8(text) != text) fail(ExitCode::config, field.path, ": the value given is not UTF-8");
   const bool nothing = text == "null" || text == "None" || text == "none";
   const bool optional_text = std::holds_alternative<std::optional<std::string>*>(field.value);
   if (optional_text || std::holds_alternative<std::string*>(field.value)) {
     if (optional_text && nothing) return nullptr;
     if (!text.starts_with('"')) return std::string(text);
   }
-  Json value = Json::parse(text, nullptr, false);
-  if (value.is_discarded()) {
+  try {
+    return parse_json(text, "value");
+  } catch (const Error&) {  // a bare word
     if (nothing) return nullptr;
     if (text == "True") return true;
     if (text == "False") return false;
     return std::string(text);
   }
-  return value;
 }
 
 }  // namespace

@@ -70,6 +70,19 @@ TEST(ConfigBinding, SourcesAndOrigins) {
   EXPECT_EQ(binding.describe().find("backend"), std::string::npos);
 }
 
+TEST(ConfigBinding, ValuesThatNoJsonCanHoldAreRefused) {
+  Settings settings;
+  ConfigBinding binding(settings);
+  const auto message = [&](const std::string& assignment) {
+    return error_text([&] { binding.apply_override(assignment); }, ExitCode::config);
+  };
+  expect_contains(message("path=a\xDD"), "not UTF-8");
+  expect_contains(message("batch_size=\xDD"
+                          "1"),
+                  "not UTF-8");
+  message("batch_size=" + std::string(100'000, '['));
+}
+
 TEST(ConfigBinding, JsonRoundTrip) {
   Settings settings;
   ConfigBinding binding(settings);

@@ -20,9 +20,10 @@ enum class ExitCode : int {
   data = 4,           // input text, token shards, tokenizer files
   checkpoint = 5,     // a model or training state cannot be used
   system = 6,         // the operating system refused: disk full, permission, missing file
-  non_finite = 7,     // loss or gradient became NaN or infinite
+  non_finite = 7,     // loss or gradient became NaN or infinite, or spiked too often
   memory = 8,         // out of memory
   internal = 70,      // a defect of satformer
+  out_of_time = 75,   // saved before --max-time or after SIGUSR1 or SIGUSR2; to be started again
   interrupted = 130,  // stopped by Ctrl-C after saving
   terminated = 143,   // stopped by SIGTERM after saving
 };

@@ -11,6 +11,10 @@
 namespace satformer {
 
 Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
+  // The parser takes a zero byte for the end, and what follows would be ignored.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
+    fail(code, origin, ": not valid JSON: a zero byte at byte ", zero + 1);
+  }
   constexpr int max_depth = 256;
   std::vector<std::set<std::string>> keys;
   std::string duplicate;

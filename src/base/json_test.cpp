@@ -46,6 +46,10 @@ TEST(ParseJson, RefusesDeepNesting) {
   error_of(std::string(100'000, '['));
 }
 
+TEST(ParseJson, RefusesWhatFollowsAZeroByte) {
+  EXPECT_NE(error_of(std::string("{\"a\":1}\0{\"b\":2}", 16)).find("zero byte at byte 8"), std::string::npos);
+}
+
 TEST(ReadJsonFile, NamesAMissingFile) {
   try {
     read_json_file("/nonexistent/x.json");

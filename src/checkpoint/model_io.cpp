@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/file_hashes.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/tensor_io.h"
 #include "io/file.h"
@@ -196,7 +197,29 @@ LoadedModel describe_model(const std::string& path, at::Device device) {
   return {make_model(architecture, config, device), directory};
 }
 
+void verify_model_files(const std::string& directory) {
+  // Records of version 0.1 without hashes: final/'s with just these keys, a checkpoint's by its number.
+  const auto old = [](const Json& record) {
+    const auto format = record.find("format");
+    if (format != record.end()) return *format == 1;
+    for (const auto& [key, value] : record.items()) {
+      if (key != "step" && key != "tokens" && key != "val/loss") return false;
+    }
+    return true;
+  };
+  for (const char* name : {"state.json", RunFolder::final_record}) {
+    if (!fs::exists(directory + "/" + name)) continue;
+    const Json record = read_hash_record(directory, name, old);
+    const auto hashes = record.find("sha256");
+    if (hashes == record.end()) continue;
+    for (const auto& [file, hash] : hashes->items()) {
+      if (file != name && file != "optimizer.safetensors") verify_hash(directory, file, record, name);
+    }
+  }
+}
+
 LoadedModel load_model(const std::string& path, at::Device device) {
+  verify_model_files(resolve_model_directory(path));
   LoadedModel loaded = describe_model(path, device);
   load_weights(*loaded.model, weights_path(loaded.directory));
   return loaded;

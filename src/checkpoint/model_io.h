@@ -22,9 +22,12 @@ struct LoadedModel {
 };
 // `path`: a folder with config.json and weights, a run folder (final/, latest/ or its newest checkpoint) or a
 // checkpoint folder. Missing, extra or misshapen tensors are Error(checkpoint) naming the tensor, the shapes and the
-// nearest name.
+// nearest name; so are files that differ from the hashes recorded beside them.
 LoadedModel load_model(const std::string& path, at::Device device);
-// The same without reading weights (parameters are allocated, not set): with the meta device, shapes only.
+// Compares model, configuration and tokenizer with the hashes that a checkpoint or final/ holds; other folders have
+// none. Error(checkpoint).
+void verify_model_files(const std::string& directory);
+// load_model() without reading weights (parameters are allocated, not set): with the meta device, shapes only.
 LoadedModel describe_model(const std::string& path, at::Device device);
 // Loads weights into an existing model of the same architecture and shape, from safetensors or a torch.save archive.
 // Into a model on the meta device nothing is copied: the file, its names and shapes are checked.

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* temporary_prefix = ".tmp-";
+constexpr const char* old_prefix = ".tmp-old-";  // a folder on its way to being replaced
 
 // -1 unless `name` is "step-" and digits.
 std::int64_t step_of_name(const std::string& name) {
@@ -90,33 +91,49 @@ std::vector<RunFolder::Entry> RunFolder::checkpoints() const {
 void RunFolder::remove_leftovers() const {
   for (const std::string& folder : {path_, path_ + "/checkpoints"}) {
     for (const fs::path& child : children(folder)) {
-      if (child.filename().string().rfind(temporary_prefix, 0) == 0) remove_tree(child.string());
+      const std::string name = child.filename().string();
+      if (!name.starts_with(old_prefix)) continue;
+      const std::string place = folder + "/" + name.substr(std::string_view(old_prefix).size());
+      if (fs::exists(place)) continue;
+      if (std::rename(child.c_str(), place.c_str()) != 0) fail_errno("rename", child.string(), errno);
+      sync_directory(folder);
+    }
+    for (const fs::path& child : children(folder)) {
+      if (child.filename().string().starts_with(temporary_prefix)) remove_tree(child.string());
     }
   }
+}
+
+void RunFolder::remove_folder(const std::string& path) const {
+  // Renamed first, so that a half-removed folder never passes for a whole one.
+  const fs::path name = path;
+  const std::string parent = name.parent_path().string();
+  const std::string doomed = parent + "/" + temporary_prefix + name.filename().string();
+  remove_tree(doomed);
+  if (std::rename(path.c_str(), doomed.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    fail_errno("rename", path, errno);
+  }
+  sync_directory(parent);
+  remove_tree(doomed);
 }
 
 void RunFolder::prune(std::int64_t keep) const {
   const std::vector<Entry> entries = checkpoints();
   if (keep <= 0 || static_cast<std::int64_t>(entries.size()) <= keep) return;
   const std::size_t surplus = entries.size() - static_cast<std::size_t>(keep);
-  for (std::size_t i = 0; i < surplus; ++i) {
-    // Renamed first, so that a half-removed folder never passes for a checkpoint.
-    const fs::path path = entries[i].path;
-    const std::string doomed = (path.parent_path() / (temporary_prefix + path.filename().string())).string();
-    remove_tree(doomed);
-    std::error_code error;
-    fs::rename(path, doomed, error);
-    if (error) fail_errno("rename", path.string(), error.value());
-    remove_tree(doomed);
-  }
+  for (std::size_t i = 0; i < surplus; ++i) remove_folder(entries[i].path);
 }
 
 void RunFolder::clear_after(std::int64_t step) const {
-  for (const Entry& entry : checkpoints()) {
-    if (entry.step > step) remove_tree(entry.path);
+  std::vector<Entry> entries = checkpoints();
+  std::reverse(entries.begin(), entries.end());  // the newest first: what is left on the way is a shorter run
+  for (const Entry& entry : entries) {
+    if (entry.step > step) remove_folder(entry.path);
   }
   if (step >= 0) return;
-  for (const std::string& path : {metrics_path(), samples_path(), final_path()}) remove_tree(path);
+  for (const std::string& path : {metrics_path(), samples_path()}) remove_tree(path);
+  remove_folder(final_path());
 }
 
 void RunFolder::replace_folder(const std::string& target,
@@ -135,21 +152,27 @@ void RunFolder::replace_folder(const std::string& target,
     fs::remove_all(temporary, ignored);
     throw;
   }
-  // rename(2) replaces an empty folder at most: exchange the two, then drop the old one under the temporary name.
-  if (fs::exists(target)) {
-    if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
-      const std::string old = parent + "/" + temporary_prefix + "old-" + path.filename().string();
-      remove_tree(old);
-      fs::rename(target, old);
-      fs::rename(temporary, target);
-      remove_tree(old);
-    }
-    sync_directory(parent);
-    remove_tree(temporary);
-  } else {
-    if (std::rename(temporary.c_str(), target.c_str()) != 0) fail_errno("rename", temporary, errno);
-    sync_directory(parent);
+  const auto move = [](const std::string& from, const std::string& to) {
+    if (std::rename(from.c_str(), to.c_str()) != 0) fail_errno("rename", from, errno);
+  };
+  if (!fs::exists(target)) {
+    move(temporary, target);
+    return sync_directory(parent);
   }
+  // rename(2) replaces an empty folder at most: exchange the two, then drop the old one under the temporary name.
+  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    sync_directory(parent);
+    return remove_tree(temporary);
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) fail_errno("rename", temporary, errno);
+  // A file system that cannot exchange. Between the two renames the old folder has another name, under which
+  // remove_leftovers() finds it.
+  const std::string old = parent + "/" + old_prefix + path.filename().string();
+  remove_tree(old);
+  move(target, old);
+  move(temporary, target);
+  sync_directory(parent);
+  remove_tree(old);
 }
 
 RunLock::RunLock(const RunFolder& folder, const char* who) {

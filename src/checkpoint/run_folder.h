@@ -34,7 +34,7 @@ class RunFolder {
     std::string path;
   };
   std::vector<Entry> checkpoints() const;  // complete ones, oldest first
-  // Removes what interrupted saves left behind.
+  // Removes what interrupted saves left behind, and gives a folder that was being replaced its name back.
   void remove_leftovers() const;
   // Removes the oldest complete checkpoints until `keep` remain (0 keeps all).
   void prune(std::int64_t keep) const;
@@ -47,6 +47,8 @@ class RunFolder {
                       const std::function<void(const std::string& temporary)>& write) const;
 
  private:
+  void remove_folder(const std::string& path) const;  // which passes for a folder of the run until it is gone
+
   std::string path_;
 };
 

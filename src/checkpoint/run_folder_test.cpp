@@ -61,6 +61,23 @@ TEST_F(RunFolderTest, FailedWriteLeavesTheOldFolder) {
   EXPECT_EQ(std::distance(fs::directory_iterator(run.path() + "/checkpoints"), fs::directory_iterator()), 1);
 }
 
+// Between the two renames of a file system that cannot exchange folders.
+TEST_F(RunFolderTest, AFolderThatWasBeingReplacedGetsItsNameBack) {
+  const RunFolder run = folder();
+  run.create();
+  put(run, 1, "old");
+  const std::string target = run.checkpoint_path(1), old = run.path() + "/checkpoints/.tmp-old-step-00000001";
+  fs::rename(target, old);
+  fs::create_directories(run.path() + "/checkpoints/.tmp-step-00000001");
+  run.remove_leftovers();
+  EXPECT_EQ(read_file(target + "/file"), "old");
+  fs::copy(target, old);
+  write_file_atomic(old + "/file", "older");
+  run.remove_leftovers();
+  EXPECT_EQ(read_file(target + "/file"), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(run.path() + "/checkpoints"), fs::directory_iterator()), 1);
+}
+
 TEST_F(RunFolderTest, OneProcessAtATime) {
   const RunFolder run = folder();
   run.create();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/file_hashes.h"
 #include "checkpoint/model_io.h"
 #include "checkpoint/tensor_io.h"
 #include "io/file.h"
@@ -14,7 +15,7 @@ namespace satformer {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int format_version = 1;
+constexpr int format_version = 2;  // 1: state.json without a hash of itself
 constexpr const char* state_file = "state.json";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* run_config_file = "run_config.json";
@@ -34,11 +35,12 @@ void visit_state(auto& state, auto&& integer, auto&& real, auto&& text, auto&& l
   real("loss_sum", state.loss_sum);
   text("train_data_sha256", state.train_data_sha256);
   text("train_data_generator", state.train_data_generator);
+  text("spikes", state.spikes);
   later("seconds", state.seconds);
   later("reached_accuracy", state.reached_accuracy);
 }
 
-void write_optimizer(const std::string& path, const std::vector<NamedTensor>& tensors) {
+void write_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> kept;
   std::vector<TensorView> views;
   for (const NamedTensor& tensor : tensors) {
@@ -49,18 +51,18 @@ void write_optimizer(const std::string& path, const std::vector<NamedTensor>& te
 }
 
 Json read_state_json(const std::string& path) {
-  const std::string file = path + "/" + state_file;
-  if (!fs::exists(file)) {
+  if (!fs::exists(path + "/" + state_file)) {
     fail(ExitCode::checkpoint, "'", path, "' is no training checkpoint: it holds no ", state_file);
   }
-  Json json = read_json_file(file, ExitCode::checkpoint);
-  if (!json.is_object()) fail(ExitCode::checkpoint, file, ": not a JSON object");
-  return json;
+  return read_hash_record(path, state_file, [](const Json& record) {
+    const auto format = record.find("format");
+    return format != record.end() && *format == 1;
+  });
 }
 
-// Name to SHA-256 of the files of a checkpoint, the indispensable ones among them.
+// state.json with the hashes of the indispensable files.
 Json read_hashes(const std::string& path) {
-  const Json json = read_state_json(path);
+  Json json = read_state_json(path);
   const auto hashes = json.find("sha256");
   if (hashes == json.end() || !hashes->is_object()) {
     fail(ExitCode::checkpoint, path, "/", state_file, ": 'sha256' is missing");
@@ -68,35 +70,39 @@ Json read_hashes(const std::string& path) {
   for (const char* name : {"model.safetensors", "config.json", optimizer_file, run_config_file}) {
     if (!hashes->contains(name)) fail(ExitCode::checkpoint, path, "/", state_file, ": no sha256 of ", name);
   }
-  return *hashes;
-}
-
-void verify_file(const std::string& path, const std::string& name, const Json& hash) {
-  const std::string member = path + "/" + name;
-  if (!fs::exists(member)) fail(ExitCode::checkpoint, "checkpoint '", path, "' lacks ", name);
-  if (!hash.is_string() || sha256_file(member) != hash.get<std::string>()) {
-    fail(ExitCode::checkpoint, "'", member, "' is cut or changed: its SHA-256 differs from the one in ", state_file);
-  }
+  return json;
 }
 
 }  // namespace
 
+void take_snapshot(CheckpointParts& parts) {
+  const auto copied = [](const at::Tensor& tensor) {
+    const at::Tensor flat = tensor.detach();
+    return flat.device().is_cpu() ? flat.clone() : flat.cpu();
+  };
+  for (const Parameter& p : parts.model->parameters().list()) parts.weights.push_back({p.name, copied(p.value)});
+  for (NamedTensor& tensor : parts.optimizer) tensor.value = copied(tensor.value);
+  parts.model_config = model_config_json(*parts.model).dump(2) + "\n";
+  parts.model = nullptr;
+}
+
 std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts) {
   const std::string target = folder.checkpoint_path(parts.state.step);
   folder.replace_folder(target, [&](const std::string& directory) {
-    save_model(*parts.model, directory);
+    if (parts.model) {
+      save_model(*parts.model, directory);
+    } else {
+      write_tensors(directory + "/model.safetensors", parts.weights);
+      write_file_atomic(directory + "/config.json", parts.model_config);
+    }
     if (parts.save_tokenizer) parts.save_tokenizer(directory);
-    write_optimizer(directory + "/" + optimizer_file, parts.optimizer);
+    write_tensors(directory + "/" + optimizer_file, parts.optimizer);
     write_file_atomic(directory + "/" + run_config_file, parts.run_config);
     Json json = Json::object();
     json["format"] = format_version;
     const auto put = [&](const char* key, const auto& value) { json[key] = value; };
     visit_state(parts.state, put, put, put, put);
-    std::vector<std::string> names;
-    for (const auto& file : fs::directory_iterator(directory)) names.push_back(file.path().filename().string());
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) json["sha256"][name] = sha256_file(directory + "/" + name);
-    write_file_atomic(directory + "/" + state_file, json.dump(2) + "\n");
+    write_hash_record(directory, state_file, std::move(json));
   });
   return target;
 }
@@ -111,8 +117,8 @@ TrainingState read_training_state(const std::string& path) {
     }
     return *it;
   };
-  if (const auto version = number("format", false).get<std::int64_t>(); version != format_version) {
-    fail(ExitCode::checkpoint, file, ": format ", version, " is not known here, expected ", format_version);
+  if (const auto version = number("format", false).get<std::int64_t>(); version < 1 || version > format_version) {
+    fail(ExitCode::checkpoint, file, ": format ", version, " is not known here, expected 1 or ", format_version);
   }
   TrainingState state;
   visit_state(
@@ -128,8 +134,10 @@ TrainingState read_training_state(const std::string& path) {
 }
 
 void verify_checkpoint(const std::string& path) {
-  const Json hashes = read_hashes(path);
-  for (const auto& [name, hash] : hashes.items()) verify_file(path, name, hash);
+  const Json record = read_hashes(path);
+  for (const auto& [name, hash] : record["sha256"].items()) {
+    if (name != state_file) verify_hash(path, name, record, state_file);
+  }
 }
 
 void load_checkpoint(const std::string& path, Model& model, const std::vector<NamedTensor>& optimizer) {
@@ -156,7 +164,7 @@ void load_checkpoint(const std::string& path, Model& model, const std::vector<Na
 }
 
 Json checkpoint_run_config(const std::string& path) {
-  verify_file(path, run_config_file, read_hashes(path)[run_config_file]);
+  verify_hash(path, run_config_file, read_hashes(path), state_file);
   return read_json_file(path + "/" + run_config_file, ExitCode::checkpoint);
 }
 

@@ -1,7 +1,7 @@
 // What training needs to go on as if it had never stopped: weights, optimizer moments, position in the data,
 // counters.
 //   model.safetensors  config.json  [tokenizer]  optimizer.safetensors  run_config.json  state.json
-// state.json is written last and holds the SHA-256 of every other file.
+// state.json is written last and holds the SHA-256 of every file, itself included (checkpoint/file_hashes.h).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct TrainingState {
   double loss_sum = 0;
   std::int64_t loss_steps = 0;
   std::string train_data_generator;                // settings of generated training data, JSON; empty: shards
+  std::string spikes;                              // SpikeGuard::state()
   double seconds = 0;                              // spent in training steps
   double reached_accuracy = 0;                     // of the validation that ended the run early; 0: none did
   std::int64_t warmup_steps = 0, total_steps = 0;  // of the schedule, for the record
@@ -43,7 +44,13 @@ struct CheckpointParts {
   TrainingState state;
   std::string run_config;                                            // text of run_config.json
   std::function<void(const std::string& directory)> save_tokenizer;  // may be empty
+  // Of a snapshot, in the model's place.
+  std::vector<NamedTensor> weights;
+  std::string model_config;  // text of config.json
 };
+
+// Copies weights and moments into host memory: what is saved then no longer depends on the model.
+void take_snapshot(CheckpointParts& parts);
 
 // Writes the checkpoint of state.step into the run folder and returns its path. Error(system) names the file that
 // could not be written; earlier checkpoints are untouched.

@@ -31,6 +31,16 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
   return paths;
 }
 
+bool is_final(const std::string& path) { return fs::exists(path + "/" + RunFolder::final_record); }
+
+// Of verify: final/ is looked at too.
+std::vector<std::string> recorded_folders(const std::string& path) {
+  if (is_final(path)) return {path};
+  std::vector<std::string> paths = checkpoints_of(path);
+  if (const std::string end = RunFolder(path).final_path(); is_final(end)) paths.push_back(end);
+  return paths;
+}
+
 double folder_bytes(const std::string& path) {
   double bytes = 0;
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -54,10 +64,14 @@ int list(const std::string& path) {
 int verify(const std::vector<std::string>& paths) {
   int damaged = 0;
   for (const std::string& path : paths) {
-    for (const std::string& checkpoint : checkpoints_of(path)) {
+    for (const std::string& checkpoint : recorded_folders(path)) {
       try {
-        read_training_state(checkpoint);
-        verify_checkpoint(checkpoint);
+        if (is_final(checkpoint)) {
+          verify_model_files(checkpoint);
+        } else {
+          read_training_state(checkpoint);
+          verify_checkpoint(checkpoint);
+        }
         std::printf("whole    %s\n", checkpoint.c_str());
       } catch (const Error& error) {
         if (error.code() != ExitCode::checkpoint) throw;
@@ -142,8 +156,9 @@ int run_checkpoint(std::span<const std::string> arguments) {
   std::vector<std::string> words;
   std::int64_t keep = 0;
   Options options("checkpoint",
-                  "ls RUN: steps, tokens and sizes. verify PATH...: checks every file of checkpoints or whole runs "
-                  "against its SHA-256. prune RUN --keep N: removes all but the newest N, which are verified first. "
+                  "ls RUN: steps, tokens and sizes. verify PATH...: checks every file of checkpoints, of final/ or "
+                  "of whole runs against its SHA-256. prune RUN --keep N: removes all but the newest N, which are "
+                  "verified first. "
                   "diff A B: tensors and settings in which two checkpoints or models differ; exit code 1 if any.");
   options.add("action", words, "ls, verify, prune or diff, and what it acts on", true)
       .add("--keep", keep, "prune: how many stay");

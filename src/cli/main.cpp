@@ -2,8 +2,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -80,6 +82,8 @@ int main(int argc, char** argv) {
     return report(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(ExitCode::system, error.what());
   } catch (const std::exception& error) {
     const std::string what = error.what();
     for (const char* text : {"not enough memory", "out of memory", "allocate memory"}) {

@@ -2,6 +2,7 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ namespace {
 
 struct TrainArguments {
   std::string config, resume, device, dtype, window_log;
-  std::string seed, threads, log_gates;
+  std::string seed, threads, log_gates, on_spike, max_time;
   std::int64_t max_steps = 0;
   double peak_tflops = 0;
   double timeout = default_rank_timeout;
@@ -39,6 +40,7 @@ ConfigSources sources_of(const TrainArguments& arguments, const std::vector<std:
   if (!arguments.dtype.empty()) sources.overrides.push_back("training.dtype=" + arguments.dtype);
   if (!arguments.seed.empty()) sources.overrides.push_back("system.seed=" + arguments.seed);
   if (!arguments.log_gates.empty()) sources.overrides.push_back("logging.gate_interval=" + arguments.log_gates);
+  if (!arguments.on_spike.empty()) sources.overrides.push_back("training.spike.action=" + arguments.on_spike);
   if (!arguments.threads.empty()) sources.overrides.push_back("system.threads=" + arguments.threads);
   return sources;
 }
@@ -103,7 +105,12 @@ int train_on_rank(const RunSettings& settings, TrainRequest request, Communicato
     note_unused(settings);
     request.note = note;
   }
-  if (ranks.size() > 1) request.ranks = &ranks;
+  if (ranks.size() > 1) {
+    request.ranks = &ranks;
+    if (settings.config().training.spike.action == "rewind") {
+      fail(ExitCode::config, "training.spike.action = rewind is for one process; several ranks can skip");
+    }
+  }
   TrainHooks hooks;
   hooks.stop = StopSignals::requested;
   std::optional<Sampler> sampler;
@@ -118,8 +125,10 @@ int train_on_rank(const RunSettings& settings, TrainRequest request, Communicato
   const StopSignals signals;
   const TrainResult result = train(settings, request, hooks);
   if (result.stopped) {
-    say(concat("stopped after step ", result.step, "; saved ", result.checkpoint, "; go on with --resume auto"));
-    return static_cast<int>(largest_of_ranks(ranks, static_cast<std::int64_t>(StopSignals::exit_code())));
+    const ExitCode own = result.out_of_time ? ExitCode::out_of_time : StopSignals::exit_code();
+    say(concat(result.out_of_time ? "time is up: " : "", "stopped after step ", result.step, "; saved ",
+               result.checkpoint, "; go on with --resume auto"));
+    return static_cast<int>(largest_of_ranks(ranks, static_cast<std::int64_t>(own)));
   }
   say(concat(result.complete ? "done: " : "stopped at --max-steps: ", result.step, " steps, ", result.checkpoint));
   return 0;
@@ -128,6 +137,7 @@ int train_on_rank(const RunSettings& settings, TrainRequest request, Communicato
 }  // namespace
 
 int run_train(std::span<const std::string> arguments) {
+  const TimeLimit::Clock::time_point start = TimeLimit::Clock::now();
   TrainArguments a;
   Options options("train", "Train a model from a configuration file and token shards.");
   options.add("--config,-c", a.config, "JSON configuration; without one, defaults and overrides alone");
@@ -137,6 +147,13 @@ int run_train(std::span<const std::string> arguments) {
   options.flag("--dry-run", a.dry_run, "print parameters, FLOPs, memory, steps and disk, and stop");
   options.flag("--show-config", a.show_config, "print every value with its origin, and stop");
   options.add("--max-steps", a.max_steps, "save and stop after this step");
+  options.add(
+      "--max-time", a.max_time,
+      "save and exit with code 75 before this much time has passed: seconds, 90s, 15m, 2h, 1d, MM:SS, HH:MM:SS "
+      "or D-HH:MM:SS");
+  options.add("--on-spike", a.on_spike,
+              "none, skip or rewind: what a step does whose loss or gradient norm is far above those before it "
+              "(training.spike.action)");
   options.add("--device", a.device, "cpu, cuda or cuda:N (system.device)");
   options.add("--dtype", a.dtype, "float32, bfloat16 or pure-bfloat16 (training.dtype)");
   options.add("--seed", a.seed, "seed (system.seed)");
@@ -171,6 +188,10 @@ int run_train(std::span<const std::string> arguments) {
   request.max_steps = a.max_steps;
   request.window_log = a.window_log;
   request.peak_tflops = a.peak_tflops;
+  if (!a.max_time.empty()) {
+    request.end_time = start + std::chrono::duration_cast<TimeLimit::Clock::duration>(
+                                   std::chrono::duration<double>(parse_duration(a.max_time, "--max-time")));
+  }
   request.versions = {{"satformer", SATFORMER_VERSION}, {"libtorch", TORCH_VERSION}};
   request.arguments = {arguments.begin(), arguments.end()};
   if (a.dry_run) {

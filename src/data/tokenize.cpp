@@ -134,7 +134,13 @@ void add_document(std::string_view text, const TokenizeRules& rules, TokenBatch&
 
 std::string json_line_text(std::string_view line, const std::string& key, const std::string& place) {
   TextFinder finder(key);
-  nlohmann::json::sax_parse(line.begin(), line.end(), &finder);
+  // The parser takes a zero byte for the end, and what follows would be lost.
+  if (const auto zero = line.find('\0'); zero != std::string_view::npos) {
+    finder.problem = concat("not valid JSON at byte ", zero + 1);
+    finder.stopped_at = zero + 1;
+  } else {
+    nlohmann::json::sax_parse(line.begin(), line.end(), &finder);
+  }
   if (finder.problem.empty() && !finder.found) {
     std::string keys;
     for (const std::string& name : finder.keys) keys += (keys.empty() ? "" : ", ") + name;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -150,9 +151,16 @@ void write_file_atomic(const std::string& path, std::string_view text) {
 
 void make_directories(const std::string& path) {
   std::error_code error;
+  std::vector<std::string> parents;  // of what is new, whose names must reach the disk
+  for (std::filesystem::path at = path; !at.empty() && !std::filesystem::exists(at, error); at = at.parent_path()) {
+    parents.push_back(parent_directory(at.string()));
+  }
   std::filesystem::create_directories(path, error);
   if (!error && !std::filesystem::is_directory(path, error) && !error) error.assign(ENOTDIR, std::generic_category());
   if (error) fail_errno("create folder", path, error.value());
+  for (const std::string& parent : parents) {
+    if (::access(parent.c_str(), R_OK) == 0) sync_directory(parent);
+  }
 }
 
 void sync_directory(const std::string& path) {

@@ -56,7 +56,7 @@ class AtomicFile {
 };
 
 void write_file_atomic(const std::string& path, std::string_view text);
-void make_directories(const std::string& path);  // like mkdir -p
+void make_directories(const std::string& path);  // like mkdir -p; the new names are synced
 void sync_directory(const std::string& path);
 void sync_file(const std::string& path);
 // Appends to a log; each call is one write(2) of whole lines.

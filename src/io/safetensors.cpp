@@ -16,29 +16,38 @@ namespace {
 constexpr std::uint64_t max_header_bytes = 100'000'000;
 constexpr std::string_view metadata_key = "__metadata__";
 
-struct DtypeSize {
+struct DtypeBits {
   std::string_view name;
-  std::size_t size;
+  std::uint64_t bits;
 };
-constexpr DtypeSize dtype_sizes[] = {
-    {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
-    {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
-    {"F32", 4},  {"F64", 8}, {"I64", 8}, {"U64", 8},     {"C64", 8},
+constexpr DtypeBits dtype_table[] = {
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E4M3FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"F64", 64},    {"I64", 64},    {"U64", 64},    {"C64", 64},
 };
 
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const auto& dtype : dtype_sizes) names.emplace_back(dtype.name);
+  for (const auto& dtype : dtype_table) names.emplace_back(dtype.name);
   return names;
 }
 
-// Bytes of a tensor; nothing where they do not fit 64 bits.
-std::optional<std::uint64_t> tensor_bytes(std::span<const std::int64_t> shape, std::size_t element_size) {
-  std::uint64_t bytes = element_size;
-  for (const std::int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) return std::nullopt;
+std::uint64_t dtype_bits(std::string_view dtype) {
+  for (const auto& known : dtype_table) {
+    if (known.name == dtype) return known.bits;
   }
-  return bytes;
+  return 0;
+}
+
+// Bytes of a tensor; nothing where its bits do not fit 64 bits or fill no whole bytes.
+std::optional<std::uint64_t> tensor_bytes(std::span<const std::int64_t> shape, std::uint64_t element_bits) {
+  std::uint64_t bits = 1;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(bits, static_cast<std::uint64_t>(extent), &bits)) return std::nullopt;
+  }
+  if (__builtin_mul_overflow(bits, element_bits, &bits) || bits % 8 != 0) return std::nullopt;
+  return bits / 8;
 }
 
 struct Entry {
@@ -47,7 +56,8 @@ struct Entry {
 };
 
 // Reads the header as events: a hostile one costs no more than its length, duplicate keys are seen, and everything
-// that is not {"name": {"dtype", "shape", "data_offsets"}} is refused.
+// that is not {"name": {"dtype", "shape", "data_offsets"}} is refused, but for further keys of a tensor, which are
+// skipped as the official reader does.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(std::string path, std::map<std::string, std::string>& metadata)
@@ -55,6 +65,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Entry> take() { return std::move(entries_); }
 
   bool start_object(std::size_t) override {
+    if (skipping()) return deeper();
     if (place_ == Place::start) return enter(Place::top);
     if (place_ == Place::value_of_name) {
       const bool metadata = name_ == metadata_key;
@@ -68,6 +79,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     refuse("an object");
   }
   bool end_object() override {
+    if (depth_ > 0) return shallower();
     if (place_ == Place::top) return enter(Place::finished);
     if (place_ == Place::tensor && seen_fields_ != 7) {
       reject("needs dtype, shape and data_offsets");
@@ -75,9 +87,11 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return enter(Place::top);
   }
   bool key(std::string& key) override {
+    if (depth_ > 0) return true;
     if (place_ == Place::top) {
       name_ = key;
-      if (!names_.insert(key).second) fail(ExitCode::checkpoint, path_, ": tensor '", key, "' is given twice");
+      shown_ = key.size() <= 200 ? key : key.substr(0, 200) + "...";
+      if (!names_.insert(key).second) reject("is given twice");
       return enter(Place::value_of_name);
     }
     if (place_ == Place::metadata) {
@@ -93,9 +107,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       seen_fields_ |= 1u << i;
       return enter(places[i]);
     }
-    reject("has an unknown key '", key, "'");
+    return enter(Place::skipped);
   }
   bool start_array(std::size_t) override {
+    if (skipping()) return deeper();
     if (place_ == Place::before_shape) return enter(Place::shape);
     if (place_ == Place::before_offsets) {
       offsets_ = 0;
@@ -104,20 +119,23 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     refuse("an array");
   }
   bool end_array() override {
+    if (depth_ > 0) return shallower();
     if (place_ == Place::offsets && offsets_ != 2) reject("needs two data_offsets");
     return enter(Place::tensor);
   }
   bool string(std::string& text) override {
+    if (skipping()) return skip();
     if (place_ == Place::metadata_value) {
       metadata_.emplace(key_, text);
       return enter(Place::metadata);
     }
     if (place_ != Place::dtype) refuse("a string");
-    if (dtype_size(text) == 0) reject("has an unknown dtype '", text, "'.", did_you_mean(text, dtype_names()));
+    if (dtype_bits(text) == 0) reject("has an unknown dtype '", text, "'.", did_you_mean(text, dtype_names()));
     entries_.back().view.dtype = text;
     return enter(Place::tensor);
   }
   bool number_unsigned(std::uint64_t value) override {
+    if (skipping()) return skip();
     if (place_ == Place::shape) {
       if (value > static_cast<std::uint64_t>(INT64_MAX)) reject("has an extent of ", value, ", which is too large");
       entries_.back().view.shape.push_back(static_cast<std::int64_t>(value));
@@ -131,13 +149,23 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     }
     refuse("a number");
   }
-  bool number_integer(std::int64_t value) override { refuse(concat("the number ", value)); }
-  bool number_float(double, const std::string& text) override { refuse(concat("the number ", text)); }
+  bool number_integer(std::int64_t value) override {
+    if (skipping()) return skip();
+    refuse(concat("the number ", value));
+  }
+  bool number_float(double, const std::string& text) override {
+    if (skipping()) return skip();
+    refuse(concat("the number ", text));
+  }
   bool null() override {
+    if (skipping()) return skip();
     if (place_ == Place::value_of_name && name_ == metadata_key) return enter(Place::top);
     refuse("null");
   }
-  bool boolean(bool) override { refuse("a boolean"); }
+  bool boolean(bool) override {
+    if (skipping()) return skip();
+    refuse("a boolean");
+  }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     fail(ExitCode::checkpoint, path_, ": the header is not valid JSON at its byte ", position);
@@ -151,6 +179,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     metadata,
     metadata_value,
     tensor,
+    skipped,
     dtype,
     before_shape,
     shape,
@@ -159,13 +188,25 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     finished
   };
 
+  // Within the value of an unknown key: how deep.
+  bool skipping() const { return place_ == Place::skipped; }
+  bool deeper() {
+    constexpr int max_depth = 100;
+    if (++depth_ > max_depth) reject("has a value nested deeper than ", max_depth, " levels");
+    return true;
+  }
+  bool shallower() {
+    --depth_;
+    return skip();
+  }
+  bool skip() { return depth_ > 0 || enter(Place::tensor); }
   bool enter(Place place) {
     place_ = place;
     return true;
   }
   template <class... Args>
   [[noreturn]] void reject(const Args&... args) {
-    fail(ExitCode::checkpoint, path_, ": tensor '", name_, "' ", args...);
+    fail(ExitCode::checkpoint, path_, ": tensor '", shown_, "' ", args...);
   }
   [[noreturn]] void refuse(const std::string& what) {
     if (place_ == Place::start) fail(ExitCode::checkpoint, path_, ": the header is ", what, ", not an object");
@@ -175,23 +216,18 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     reject("has ", what, " where a header allows none");
   }
 
-  std::string path_, name_, key_;
+  std::string path_, name_, shown_, key_;  // shown_: the name, not endless
   std::map<std::string, std::string>& metadata_;
   std::set<std::string> names_;
   std::vector<Entry> entries_;
   Place place_ = Place::start;
   unsigned seen_fields_ = 0;
-  int offsets_ = 0;
+  int offsets_ = 0, depth_ = 0;
 };
 
 }  // namespace
 
-std::size_t dtype_size(std::string_view dtype) {
-  for (const auto& known : dtype_sizes) {
-    if (known.name == dtype) return known.size;
-  }
-  return 0;
-}
+std::size_t dtype_size(std::string_view dtype) { return dtype_bits(dtype) / 8; }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   const auto bytes = file_.bytes();
@@ -209,6 +245,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_bytes);
   if (header.empty() || header.front() != '{') reject("the header does not start with '{'");
+  // The JSON parser takes a zero byte for the end.
+  if (header.find('\0') != header.npos) reject("the header holds a zero byte at its byte ", header.find('\0') + 1);
   const auto data = bytes.subspan(8 + header_bytes);
 
   HeaderReader reader(path, metadata_);
@@ -228,8 +266,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
       reject("tensor '", view.name, "' begins at ", entry.begin, ", where ", position,
              " was expected: ", entry.begin < position ? "tensors overlap" : "there is a gap between tensors");
     }
-    const auto size = tensor_bytes(view.shape, dtype_size(view.dtype));
-    if (!size) reject("tensor '", view.name, "' has a shape whose size overflows");
+    const auto size = tensor_bytes(view.shape, dtype_bits(view.dtype));
+    if (!size) reject("tensor '", view.name, "' has a shape whose size overflows or is no whole number of bytes");
     if (*size != entry.end - entry.begin) {
       reject("tensor '", view.name, "' has ", entry.end - entry.begin, " bytes where its shape and dtype ",
              view.dtype, " make ", *size);
@@ -266,7 +304,7 @@ void write_safetensors(const std::string& path, std::vector<TensorView> tensors,
   try {
     header += nlohmann::json(metadata_key).dump() + ":" + nlohmann::json(metadata).dump();
     for (const TensorView& tensor : tensors) {
-      const auto size = tensor_bytes(tensor.shape, dtype_size(tensor.dtype));
+      const auto size = tensor_bytes(tensor.shape, dtype_bits(tensor.dtype));
       if (dtype_size(tensor.dtype) == 0 || !size || *size != tensor.data.size() || tensor.name == metadata_key) {
         fail(ExitCode::internal, path, ": tensor '", tensor.name, "' of dtype ", tensor.dtype, " with ",
              tensor.data.size(), " bytes does not fit its shape");

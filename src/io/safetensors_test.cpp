@@ -91,6 +91,13 @@ TEST(Safetensors, WriterRefusesWhatDoesNotFit) {
 TEST(Safetensors, AcceptsValidHeaders) {
   EXPECT_EQ(error_of(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4)), "accepted");
   EXPECT_EQ(error_of(file_of(R"({"__metadata__":null})", 0)), "accepted");
+  EXPECT_EQ(error_of(file_of(R"({"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}})", 2)), "accepted");
+  // Further keys of a tensor are skipped, as the official reader does, whatever is in them.
+  for (const std::string extra : {"1", "null", "-1.5", "true", R"("s")", "[]", R"({"shape":[{"dtype":1}]})"}) {
+    const std::string header =
+        R"({"a":{"dtype":"F32","x":)" + extra + R"(,"shape":[1],"y":)" + extra + R"(,"data_offsets":[0,4]}})";
+    EXPECT_EQ(error_of(file_of(header, 4)), "accepted") << header;
+  }
   EXPECT_EQ(error_of(file_of(R"({"b":{"data_offsets":[4,8],"dtype":"F32","shape":[]},)"
                              R"("e":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},)"
                              R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   )",
@@ -108,6 +115,7 @@ TEST(Safetensors, RefusesBrokenFiles) {
   expect_rejected("[]", 0, "does not start with '{'");
   expect_rejected("{", 0, "not valid JSON");
   expect_rejected("{}x", 0, "not valid JSON");
+  expect_rejected(std::string("{}\0 ", 4), 0, "zero byte at its byte 3");
   expect_rejected("{\"\xFF\":1}", 0, "not valid JSON");
   expect_rejected("{}", 4, "4 bytes follow");
 }
@@ -132,7 +140,9 @@ TEST(Safetensors, RefusesHostileTensors) {
   expect_rejected(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"), 4, "two data_offsets");
   expect_rejected(one(R"("dtype":"F32","shape":[1])"), 4, "needs dtype, shape and data_offsets");
   expect_rejected(one(R"("dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4])"), 4, "twice");
-  expect_rejected(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"stride":1)"), 4, "unknown key 'stride'");
+  expect_rejected(one(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])"), 1, "no whole number of bytes");
+  const std::string deep = std::string(200, '[') + std::string(200, ']');
+  expect_rejected(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"x":)" + deep), 4, "nested deeper");
   expect_rejected(one(R"("dtype":null,"shape":[1],"data_offsets":[0,4])"), 4, "null");
   expect_rejected(R"({"a":1})", 0, "a number");
   expect_rejected(R"({"a":[]})", 0, "an array");

@@ -55,7 +55,10 @@ void RunTracker::add(std::int64_t step, const Json& values) {
   if (std::chrono::steady_clock::now() >= page_due_) write_page(RunState::running, refresh_seconds);
 }
 
-void RunTracker::sync() { metrics_.sync(); }
+void RunTracker::sync() {
+  metrics_.sync();
+  sync_file(events_.path());
+}
 
 void RunTracker::finish(RunState state) {
   finished_ = true;

@@ -29,7 +29,7 @@ class RunTracker {
   RunTracker& operator=(const RunTracker&) = delete;
   // Adds `values` to the step's line; numbers reach the event file too. Steps never go back.
   void add(std::int64_t step, const Json& values);
-  void sync();                  // metrics.jsonl is on disk
+  void sync();                  // metrics.jsonl and the event file are on disk
   void finish(RunState state);  // writes run.html once more, which then stays as it is
  private:
   void write_page(RunState state, int refresh);

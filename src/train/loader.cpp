@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "train/window_log.h"
 
 namespace satformer {
 
@@ -35,7 +36,10 @@ BatchLoader::BatchLoader(std::shared_ptr<const WindowSource> windows, const Load
       share_(options.share.value_or(StepShare{options.batch_size, 0, options.batch_size})),
       batches_((share_.end - share_.begin + options.batch_size - 1) / options.batch_size),
       position_(options.position) {
-  if (!options_.window_log.empty()) log_ = std::make_unique<AppendFile>(options_.window_log);
+  if (!options_.window_log.empty()) {
+    cut_window_log(options_.window_log, *windows_, *options_.order, position_);
+    log_ = std::make_unique<AppendFile>(options_.window_log);
+  }
   reader_ = std::thread([this] { read_ahead(); });
 }
 
@@ -91,8 +95,7 @@ Batch BatchLoader::next() {
 void BatchLoader::log_windows(std::int64_t first) {
   std::string lines;
   for (std::int64_t n = first; n < first + share_.windows; ++n) {
-    const WindowSource::Place place = windows_->place(options_.order->window(n));
-    lines += concat(options_.order->epoch(n), ' ', place.shard, ' ', place.offset, '\n');
+    lines += window_line(*windows_, *options_.order, n);
   }
   log_->append(lines);
 }

@@ -115,6 +115,7 @@ void TrainingSection::visit(FieldVisitor& v) {
           "1: with several ranks, each keeps and updates its share of the optimizer's state alone (ZeRO-1); 0: each "
           "keeps all of it",
           {.min = 0, .max = 1});
+  v.section("spike", spike);
   v.field("compile_model", &compile_model, "torch.compile", unused);
   v.field("fused_adamw", &fused_adamw, "torch's fused AdamW", unused);
 }
@@ -124,6 +125,8 @@ void CheckpointingSection::visit(FieldVisitor& v) {
   v.field("checkpoint_interval", &checkpoint_interval, "steps between checkpoints; 0: only at the end", {.min = 0});
   v.field("save_final_model", &save_final_model, "write final/ at the end");
   v.field("keep_last", &keep_last, "checkpoints to keep; 0: all", {.min = 0});
+  v.field("async", &async,
+          "write checkpoints while training goes on, from a copy in memory; what is saved is the same");
 }
 
 void LoggingSection::visit(FieldVisitor& v) {

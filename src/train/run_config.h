@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "data/synthetic/options.h"
 #include "models/registry.h"
+#include "train/guards.h"
 
 namespace satformer {
 
@@ -58,6 +59,7 @@ struct TrainingSection {
   std::optional<double> gate_decay, scalar_decay;
   std::optional<double> target_accuracy;
   std::int64_t zero = 0;  // 1: each rank keeps its share of the optimizer's state
+  SpikeOptions spike;
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };
@@ -69,6 +71,7 @@ struct CheckpointingSection {
   std::int64_t checkpoint_interval = 1000;  // 0: only at the end
   bool save_final_model = true;
   std::int64_t keep_last = 3;  // 0: all
+  bool async = false;
   void visit(FieldVisitor& visitor);
 };
 

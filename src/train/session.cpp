@@ -168,6 +168,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   r.tokenizer = tokenizer.get();
   r.max_steps = request.max_steps;
   r.window_log = request.window_log;
+  r.end_time = request.end_time;
   r.session = describe_session(request.versions, request.arguments);
   if (config.data.mask_documents) {
     r.document_end = tokenizer ? tokenizer->eos_id() : config.model.config.eos_token_id;

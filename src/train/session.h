@@ -16,11 +16,12 @@
 namespace satformer {
 
 struct TrainRequest {
-  std::string resume;          // empty, "auto" or the path of a checkpoint or run folder
-  bool overwrite = false;      // replace the checkpoints of another run in the folder
-  std::int64_t max_steps = 0;  // 0: the whole token budget
-  std::string window_log;      // see LoaderOptions
-  double peak_tflops = 0;      // for MFU; 0: measured
+  std::string resume;                                    // empty, "auto" or the path of a checkpoint or run folder
+  bool overwrite = false;                                // replace the checkpoints of another run in the folder
+  std::int64_t max_steps = 0;                            // 0: the whole token budget
+  std::string window_log;                                // see LoaderOptions
+  double peak_tflops = 0;                                // for MFU; 0: measured
+  std::optional<TimeLimit::Clock::time_point> end_time;  // see TrainResources
   bool quiet = false;
   Communicator* ranks = nullptr;               // all ranks of the run call train(); null: one process
   Json versions = Json::object();              // of program and libraries, for the run's record

@@ -216,6 +216,8 @@ TEST(Session, KeysThatACheckpointDoesNotKnowHadTheDefault) {
   config["data"].erase("order");
   write_file_atomic(checkpoint + "/run_config.json", config.dump());
   Json state = read_json_file(checkpoint + "/state.json");
+  state["format"] = 1;  // which held no hash of state.json itself
+  state["sha256"].erase("state.json");
   state["sha256"]["run_config.json"] = sha256_file(checkpoint + "/run_config.json");
   write_file_atomic(checkpoint + "/state.json", state.dump());
   EXPECT_TRUE(contains(message(

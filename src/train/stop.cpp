@@ -3,17 +3,29 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace satformer {
 namespace {
 
+constexpr std::array asking = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
 // A signal handler can reach nothing but static storage.
 volatile sig_atomic_t stop_signal = 0;
-struct sigaction before_interrupt, before_terminate, before_hangup, before_size;
+std::array<struct sigaction, asking.size()> before;
+struct sigaction before_size;
+
+bool announces(int number) { return number == SIGUSR1 || number == SIGUSR2; }
 
 void on_signal(int number) {
-  if (stop_signal != 0) _exit(128 + number);
+  if (stop_signal != 0) {
+    if (announces(number)) return;
+    if (!announces(stop_signal) || number == SIGINT) _exit(128 + number);
+    stop_signal = number;
+    return;
+  }
   stop_signal = number;
   constexpr std::string_view text = "\nstopping: saving first; once more to end at once\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
@@ -27,18 +39,16 @@ StopSignals::StopSignals() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &before_interrupt);
-  sigaction(SIGTERM, &action, &before_terminate);
-  sigaction(SIGHUP, nullptr, &before_hangup);
-  if (before_hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  for (std::size_t i = 0; i < asking.size(); ++i) {
+    sigaction(asking[i], nullptr, &before[i]);
+    if (asking[i] != SIGHUP || before[i].sa_handler != SIG_IGN) sigaction(asking[i], &action, nullptr);
+  }
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, &before_size);
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGINT, &before_interrupt, nullptr);
-  sigaction(SIGTERM, &before_terminate, nullptr);
-  sigaction(SIGHUP, &before_hangup, nullptr);
+  for (std::size_t i = 0; i < asking.size(); ++i) sigaction(asking[i], &before[i], nullptr);
   sigaction(SIGXFSZ, &before_size, nullptr);
 }
 
@@ -46,6 +56,7 @@ bool StopSignals::requested() { return stop_signal != 0; }
 
 ExitCode StopSignals::exit_code() {
   if (stop_signal == SIGINT) return ExitCode::interrupted;
+  if (announces(stop_signal)) return ExitCode::out_of_time;
   return stop_signal == 0 ? ExitCode::ok : ExitCode::terminated;
 }
 

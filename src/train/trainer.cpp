@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/file_hashes.h"
 #include "checkpoint/model_io.h"
 #include "distributed/agree.h"
 #include "infer/window_loss_ranks.h"
@@ -31,6 +32,8 @@ std::vector<NamedTensor> named(const std::vector<Optimizer::Moment>& moments) {
   for (auto& moment : moments) list.push_back({moment.name, moment.value});
   return list;
 }
+
+constexpr double slow_disk = 1e8;  // bytes a second, until a checkpoint was written
 
 bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
@@ -71,7 +74,10 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
       config_(r_.settings->config()),
       schedule_(schedule_of(config_)),
       state_(r_.state),
-      flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()) {
+      flops_per_token_(training_flops(*r_.model, config_.data.seq_length).per_token()),
+      writer_(*r_.folder, config_.checkpointing.keep_last, config_.checkpointing.async),
+      spikes_(config_.training.spike),
+      time_(r_.end_time) {
   const OptimizerOptions optimizer = run_optimizer_options(config_);
   if (r_.ranks) {
     rank_step_.emplace(*r_.model, *r_.ranks, optimizer, config_.training.zero != 0);
@@ -79,6 +85,8 @@ Trainer::Trainer(const TrainResources& resources, const TrainHooks& hooks)
     optimizer_.emplace(r_.model->parameters(), optimizer);
   }
   load();
+  time_.expect_save(checkpoint_bytes(*r_.model, config_.training.dtype != pure_bfloat16) / slow_disk);
+  spikes_.restore(state_.spikes);
   if (!r_.resume_from.empty()) {
     if (r_.resume_from == r_.folder->checkpoint_path(state_.step)) saved_step_ = state_.step;
     checkpoint_ = r_.resume_from;
@@ -127,8 +135,9 @@ void Trainer::load() {
   broadcast_parameters(r_.model->parameters(), *r_.ranks);
 }
 
-bool Trainer::stop_requested() const {
-  const bool here = hooks_.stop && hooks_.stop();
+bool Trainer::stop_requested() {
+  bool here = hooks_.stop && hooks_.stop();
+  if (!here) here = out_of_time_ = out_of_time_ || time_.over(TimeLimit::Clock::now());
   return r_.ranks ? any_rank(*r_.ranks, here) : here;
 }
 
@@ -155,6 +164,7 @@ TrainResult Trainer::run() {
     result.stopped = stop_requested() || !train_step() || !finish_step();
   }
   if (saved_step_ != state_.step) save();
+  note_saved(writer_.wait());
   if (!result.stopped && (state_.step >= budget || reached())) {
     Json values = Json::object();
     result.stopped = !run_validation(0, values);
@@ -169,6 +179,7 @@ TrainResult Trainer::run() {
     tracker_->sync();
     tracker_->finish(result.complete ? RunState::complete : RunState::stopped);
   }
+  result.out_of_time = out_of_time_;
   result.step = state_.step;
   result.checkpoint = checkpoint_;
   return result;
@@ -190,14 +201,26 @@ bool Trainer::train_step() {
     options.observer = &gates_.emplace(saturation_level(config_.model.config));
   }
   rank_step_ ? rank_step_->clear_gradients() : optimizer_->clear_gradients();
-  const StepLoss step = rank_step_ ? rank_step_->accumulate(batches, options)
-                                   : accumulate_gradients(*r_.model, batches, options, hooks_.stop);
+  const StepLoss step = rank_step_
+                            ? rank_step_->accumulate(batches, options)
+                            : accumulate_gradients(*r_.model, batches, options, [this] { return stop_requested(); });
   if (step.stopped) {
     optimizer_->clear_gradients();
     return false;
   }
   const double norm = rank_step_ ? rank_step_->gradient_norm() : optimizer_->gradient_norm();
   check_finite(step.loss, norm);
+  time_.saw_pass((now() - start) / static_cast<double>(std::max<std::size_t>(1, batches.size())));
+  if (spikes_.look(step.loss, norm)) {
+    spikes_.count(state_.step + 1, step.loss, norm);
+    rank_step_ ? rank_step_->clear_gradients() : optimizer_->clear_gradients();
+    if (spikes_.rewinds() && !checkpoint_.empty()) {
+      rewind_before_spike(step.loss, norm);
+    } else {
+      skip_spike(step.loss, norm);
+    }
+    return true;
+  }
   const double lr = schedule_.rate(state_.step);
   rank_step_ ? rank_step_->update(lr, norm) : optimizer_->step(lr, norm);
   state_.step += 1;
@@ -251,17 +274,23 @@ void Trainer::report_step(double lr, double norm) {
 }
 
 bool Trainer::finish_step() {
+  note_saved(writer_.take());
+  if (std::exchange(rewound_, false)) return true;  // what is due at the checkpoint's step was done
   const std::int64_t step = state_.step, budget = config_.total_steps();
   const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
-  Json values = Json::object();
+  Json values = std::exchange(step_values_, Json::object());
   if (due(config_.logging.log_interval) || step == budget) {
     values["progress/tokens_B"] = static_cast<double>(state_.tokens) / 1e9;
     values["progress/seconds"] = state_.seconds;
-    values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
+    if (state_.loss_steps > 0) values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
     values["train/lr"] = last_lr_;
     values["train/grad_norm"] = last_norm_;
     values["perf/tokens_per_sec"] = rate_;
     if (r_.peak_flops > 0) values["perf/mfu"] = rate_ * flops_per_token_ / r_.peak_flops;
+    if (const auto bounds = spikes_.bounds()) {
+      values["guard/loss_bound"] = bounds->loss;
+      values["guard/norm_bound"] = bounds->norm;
+    }
     state_.loss_sum = 0;
     state_.loss_steps = 0;
     busy_seconds_ = 0;
@@ -395,15 +424,73 @@ void Trainer::save() {
     }
   }
   parts.state = state_;
+  parts.state.spikes = spikes_.state();
   parts.run_config = r_.settings->to_json().dump(2) + "\n";
   if (config_.tokenizer.save_with_model && r_.tokenizer) {
     parts.save_tokenizer = [this](const std::string& directory) { r_.tokenizer->save(directory); };
   }
   tracker_->sync();
   const double start = now();
-  checkpoint_ = save_checkpoint(*r_.folder, parts);
-  r_.folder->prune(config_.checkpointing.keep_last);
-  if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(now() - start)));
+  writer_.save(std::move(parts));
+  time_.saw_save(now() - start);
+  note_saved(writer_.take());
+}
+
+void Trainer::note_saved(const std::optional<CheckpointWriter::Saved>& saved) {
+  if (!saved) return;
+  checkpoint_ = saved->path;
+  time_.saw_save(saved->seconds);
+  if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(saved->seconds)));
+}
+
+void Trainer::skip_spike(double loss, double norm) {
+  state_.step += 1;
+  state_.windows = loader_->position();
+  state_.tokens += config_.tokens_per_step();
+  rank_step_ ? rank_step_->set_steps(state_.step) : optimizer_->set_steps(state_.step);
+  const auto bounds = spikes_.bounds();
+  step_values_ = {{"guard/skipped", 1},
+                  {"guard/loss", loss},
+                  {"guard/norm", norm},
+                  {"guard/loss_bound", bounds->loss},
+                  {"guard/norm_bound", bounds->norm}};
+  if (r_.quiet) return;
+  progress_.print(concat("step ", state_.step, "  spike: loss ", format("%.4f", loss), " (bound ",
+                         format("%.4f", bounds->loss), "), gradient norm ", format("%.3f", norm), " (bound ",
+                         format("%.3f", bounds->norm), "); its update was skipped"));
+}
+
+void Trainer::rewind_before_spike(double loss, double norm) {
+  const std::int64_t spike = state_.step + 1, windows = loader_->position();
+  note_saved(writer_.wait());
+  verify_checkpoint(checkpoint_);
+  const auto bounds = spikes_.bounds();
+  state_ = read_training_state(checkpoint_);
+  load_checkpoint(checkpoint_, *r_.model, named(optimizer_->moments()));
+  optimizer_->set_steps(state_.step);
+  const std::int64_t skipped = windows - state_.windows;
+  state_.windows = windows;
+  spikes_.restore(state_.spikes, true);
+  saved_step_ = state_.step;
+  rewound_ = true;
+  busy_seconds_ = 0;
+  busy_tokens_ = 0;
+  if (frozen_) frozen_.emplace(r_.model->parameters());
+  Json session = r_.session;
+  session["rewound"] = {{"spike_step", spike},
+                        {"loss", loss},
+                        {"norm", norm},
+                        {"loss_bound", bounds->loss},
+                        {"norm_bound", bounds->norm},
+                        {"windows_left_out", skipped}};
+  tracker_.reset();  // its last page goes before the next one's
+  tracker_ =
+      std::make_unique<RunTracker>(TrackerOptions{r_.folder->path(), state_.step, r_.settings->to_json(), session});
+  if (r_.quiet) return;
+  progress_.print(concat("step ", spike, "  spike: loss ", format("%.4f", loss), " (bound ",
+                         format("%.4f", bounds->loss), "), gradient norm ", format("%.3f", norm), " (bound ",
+                         format("%.3f", bounds->norm), "); back to ", checkpoint_, ", ", skipped,
+                         " windows are left out"));
 }
 
 void Trainer::save_final() const {
@@ -412,9 +499,9 @@ void Trainer::save_final() const {
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
     save_model(*r_.model, directory);
     write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");
-    const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
-    write_file_atomic(directory + "/" + RunFolder::final_record, record.dump(2) + "\n");
     if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
+    const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
+    write_hash_record(directory, RunFolder::final_record, record);
   });
 }
 

@@ -14,7 +14,9 @@
 #include "nn/model.h"
 #include "probe/gate_statistics.h"
 #include "track/run_tracker.h"
+#include "train/checkpoint_writer.h"
 #include "train/frozen.h"
+#include "train/guards.h"
 #include "train/loader.h"
 #include "train/optimizer.h"
 #include "train/rank_step.h"
@@ -45,17 +47,19 @@ struct TrainResources {
   TrainingState state;                   // of that checkpoint
   std::int64_t max_steps = 0;            // stop and save after this step; 0: the whole budget
   std::string window_log;
-  Json session;                              // describe_session()
-  std::optional<std::int64_t> document_end;  // with data.mask_documents
-  double peak_flops = 0;                     // 0: no MFU
-  std::string peak_name;                     // "measured" or "given"
-  bool quiet = false;                        // no progress line
-  Communicator* ranks = nullptr;             // of more than one process, else null. Rank 0 alone writes
+  Json session;                                          // describe_session()
+  std::optional<std::int64_t> document_end;              // with data.mask_documents
+  double peak_flops = 0;                                 // 0: no MFU
+  std::string peak_name;                                 // "measured" or "given"
+  std::optional<TimeLimit::Clock::time_point> end_time;  // the run has saved and ended before it
+  bool quiet = false;                                    // no progress line
+  Communicator* ranks = nullptr;                         // of more than one process, else null. Rank 0 alone writes
 };
 
 struct TrainResult {
   std::int64_t step = 0;
-  bool stopped = false;    // `stop` answered true
+  bool stopped = false;  // `stop` answered true, or time is up
+  bool out_of_time = false;
   bool complete = false;   // the token budget is spent or the target accuracy reached
   std::string checkpoint;  // newest
   WindowLoss validation;   // full set, if complete
@@ -69,7 +73,7 @@ class Trainer {
   Trainer(const TrainResources& resources, const TrainHooks& hooks);
 
   // A stop request ends the step in progress without its update, saves and returns. A loss or gradient that is not
-  // finite is Error(non_finite) before the update; nothing is saved.
+  // finite is Error(non_finite) before the update; nothing is saved. Spikes are treated as training.spike says.
   TrainResult run();
 
  private:
@@ -82,9 +86,12 @@ class Trainer {
   bool run_validation(std::int64_t max_windows, Json& values);
   void report_accuracy(Json& values, std::string& line);
   bool reached() const;  // the target accuracy
+  void skip_spike(double loss, double norm);
+  void rewind_before_spike(double loss, double norm);
   void save();
+  void note_saved(const std::optional<CheckpointWriter::Saved>& saved);
   void save_final() const;
-  bool stop_requested() const;  // on any rank: all ask at the same points
+  bool stop_requested();  // on any rank: all ask at the same points
   bool writes() const { return !r_.ranks || r_.ranks->rank() == 0; }
   void load();
   void track(std::int64_t step, const Json& values);
@@ -104,8 +111,13 @@ class Trainer {
   std::optional<GateStatistics> gates_;  // of the last step, where they are due
   ProgressLine progress_;
   double flops_per_token_ = 0;
-  std::int64_t saved_step_ = -1;
-  std::string checkpoint_;
+  CheckpointWriter writer_;
+  std::int64_t saved_step_ = -1;  // written, or being written
+  std::string checkpoint_;        // newest that is complete
+  SpikeGuard spikes_;
+  TimeLimit time_;
+  bool out_of_time_ = false, rewound_ = false;
+  Json step_values_ = Json::object();  // for the step's line of metrics, whatever is due
   WindowLoss last_validation_;
   // Since the last line of metrics.
   double last_lr_ = 0, last_norm_ = 0, last_loss_ = 0;

@@ -234,6 +234,10 @@ class Pipeline(unittest.TestCase):
         weights = os.path.join(broken, "model.safetensors")
         with open(weights, "rb") as f:
             content = f.read()
+        with open(weights, "wb") as f:
+            f.write(content[:-1])
+        self.assertIn("is cut or changed", run("eval", "--model", broken, "--data-dir", self.data, code=5)[1])
+        os.remove(os.path.join(broken, "training.json"))  # whose hashes notice every change; others' folders have none
         for cut in (0, 7, 100, len(content) - 1):
             with open(weights, "wb") as f:
                 f.write(content[:cut])
@@ -245,6 +249,7 @@ class Pipeline(unittest.TestCase):
         source = os.path.join(self.run_of("SATFormer"), "final")
         odd = os.path.join(self.folder, "odd")
         shutil.copytree(source, odd)
+        os.remove(os.path.join(odd, "training.json"))  # whose hashes notice every change
         path = os.path.join(odd, "config.json")
         with open(path) as f:
             config = json.load(f)
