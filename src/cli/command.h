@@ -22,6 +22,7 @@ int run_train(std::span<const std::string> arguments);
 int run_compare(std::span<const std::string> arguments);
 int run_checkpoint(std::span<const std::string> arguments);
 int run_eval(std::span<const std::string> arguments);
+int run_export(std::span<const std::string> arguments);
 int run_generate(std::span<const std::string> arguments);
 int run_gates(std::span<const std::string> arguments);
 int run_info(std::span<const std::string> arguments);

@@ -15,6 +15,7 @@ const std::vector<Command>& commands() {
       {"compare", "train, evaluate and measure a grid of models, and report", run_compare},
       {"runs", "list, show and compare training runs", run_runs},
       {"checkpoint", "list, verify, prune and compare checkpoints", run_checkpoint},
+      {"export", "write a model for transformers, and prove it", run_export, true},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
       {"verify", "compare against reference cases", run_verify},
   };

@@ -11,7 +11,10 @@ import torch
 from torch import nn
 from transformers.cache_utils import DynamicCache
 from transformers.generation import GenerationMixin
-from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPast,
+    CausalLMOutputWithPast,
+)
 from transformers.modeling_utils import PreTrainedModel
 
 from .configuration_satformer import (
@@ -36,9 +39,7 @@ from .layers_satformer import (
 )
 
 # The name of the cache in outputs changed within transformers 5.
-CACHE_FIELD = (
-    "cache" if "cache" in {f.name for f in dataclasses.fields(CausalLMOutputWithPast)} else "past_key_values"
-)
+CACHE_FIELD = "cache" if "cache" in {f.name for f in dataclasses.fields(CausalLMOutputWithPast)} else "past_key_values"
 
 
 class ReachBackPreTrainedModel(PreTrainedModel):
