@@ -17,6 +17,7 @@ const std::vector<Command>& commands() {
       {"checkpoint", "list, verify, prune and compare checkpoints", run_checkpoint},
       {"export", "write a model for transformers, and prove it", run_export, true},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
+      {"tokenize", "text to token ids and back", run_tokenize},
       {"verify", "compare against reference cases", run_verify},
   };
   return list;

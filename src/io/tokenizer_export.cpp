@@ -176,7 +176,9 @@ std::string saved_file(const Tokenizer& tokenizer) {
   std::string contents;
   try {
     tokenizer.save(folder);
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) contents = read_file(entry.path().string());
+    for (const char* name : {"/tokenizer.model", "/tokenizer.json"}) {
+      if (contents.empty() && std::filesystem::exists(folder + name)) contents = read_file(folder + name);
+    }
   } catch (...) {
     std::filesystem::remove_all(folder);
     throw;

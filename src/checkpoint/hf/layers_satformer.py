@@ -304,8 +304,9 @@ class DepthModule(nn.Module):
         if self.normed:
             if config.mudd_pre_norm == "module":
                 self.pre_da_norms = nn.ModuleList([RMSNorm(width, config.norm_eps) for _ in range(self.states)])
-            posts = 1 if self.residual_only else self.ways
-            self.post_da_norms = nn.ModuleList([RMSNorm(width, config.norm_eps, 1e-3) for _ in range(posts)])
+            first = self.ways - 1 if self.residual_only else 0
+            norms = {str(way): RMSNorm(width, config.norm_eps, 1e-3) for way in range(first, self.ways)}
+            self.post_da_norms = nn.ModuleDict(norms)
 
     def forward(self, states, shared_norms):
         last = states[-1]
@@ -321,10 +322,8 @@ class DepthModule(nn.Module):
             for j in range(1, self.states):
                 total = total + mix[:, :, way, j, None] * states[j]
             if self.normed:
-                if not self.residual_only:
-                    total = self.post_da_norms[way](total)
-                elif way == self.ways - 1:
-                    total = self.post_da_norms[0](total)
+                if str(way) in self.post_da_norms:
+                    total = self.post_da_norms[str(way)](total)
                 total = total + last
             streams.append(total.to(last.dtype))
         return tuple(streams)
