@@ -11,6 +11,7 @@
 #include "cli/export_check.h"
 #include "cli/model_card.h"
 #include "cli/model_options.h"
+#include "cli/model_target.h"
 #include "io/file.h"
 #include "io/tokenizer_export.h"
 #include "nn/device.h"
@@ -40,25 +41,6 @@ std::int64_t parse_size(const std::string& text) {
   fail(ExitCode::usage, "--max-shard-size '", text, "' is not a size such as 500MB, 5GB or 2GiB");
 }
 
-// Of a model's parameters on disk: loading makes them fp32.
-at::ScalarType stored_type(const LoadedModel& loaded) {
-  const Json config = read_model_config(loaded.directory);
-  for (const char* key : {"dtype", "torch_dtype"}) {
-    if (config.contains(key)) return config[key] == "bfloat16" ? at::kBFloat16 : at::kFloat;
-  }
-  return at::kFloat;
-}
-
-// The folder may hold an earlier export and nothing else.
-void check_target(const std::string& directory, bool overwrite) {
-  std::error_code error;
-  if (!fs::exists(directory, error)) return;
-  if (!fs::is_directory(directory, error)) fail(ExitCode::usage, "'", directory, "' exists and is not a folder");
-  if (!fs::is_empty(directory, error) && !overwrite) {
-    fail(ExitCode::usage, "the folder '", directory, "' is not empty; --overwrite replaces it with the export");
-  }
-}
-
 void write_tokenizer(const Tokenizer& tokenizer, std::int64_t context, const std::string& directory,
                      ModelCard& card) {
   tokenizer.save(directory);  // the SentencePiece model stays beside its translation
@@ -67,21 +49,6 @@ void write_tokenizer(const Tokenizer& tokenizer, std::int64_t context, const std
   card.no_tokenizer_json = translated.why_not;
   if (!translated.text.empty()) write_file_atomic(directory + "/tokenizer.json", translated.text);
   write_file_atomic(directory + "/tokenizer_config.json", tokenizer_config_json(tokenizer, context));
-}
-
-void print_check(const ExportCheck& check) {
-  std::printf("read back     max |delta logit| %.2e\n", check.reader);
-  if (check.transformers) {
-    const auto& t = *check.transformers;
-    std::printf("transformers  %s, %s: max |delta logit| %.2e, left-padded %.2e; greedy continuations %s",
-                t.version.c_str(), t.class_name.c_str(), t.logits, t.padded, t.generate == 0 ? "equal" : "part");
-    if (t.generate != 0) std::printf(" where two tokens are %.1e apart", t.generate);
-    if (t.texts > 0)
-      std::printf("; ids of %lld texts %s", static_cast<long long>(t.texts), t.problem.empty() ? "equal" : "differ");
-    std::printf("\n");
-  } else {
-    std::printf("transformers  not asked: %s\n", check.not_done.c_str());
-  }
 }
 
 }  // namespace
@@ -120,15 +87,12 @@ int run_export(std::span<const std::string> arguments) {
   const std::int64_t max_shard_bytes = parse_size(max_shard_size);
   if (dtype != "stored") parse_dtype(dtype);
   while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
-  check_target(directory, overwrite);
+  check_model_target(directory, overwrite);
 
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (!model_options.tokenizer.empty() || has_tokenizer(loaded.directory)) {
-    tokenizer = model_options.load_tokenizer_for(loaded);
-  }
-  if (dtype == "bfloat16" || (dtype == "stored" && stored_type(loaded) == at::kBFloat16)) {
+  const std::unique_ptr<Tokenizer> tokenizer = tokenizer_beside(loaded, model_options.tokenizer);
+  if (dtype == "bfloat16" || (dtype == "stored" && stored_type(loaded.directory) == at::kBFloat16)) {
     model.parameters().to(at::kBFloat16);
   }
   const HfForm form = hf_form(model.config());

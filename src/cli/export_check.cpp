@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -31,15 +32,23 @@ struct Case {
   at::Tensor input_ids, logits, padded_ids, mask, padded_logits, generated;
 };
 
+class RandomIds {
+ public:
+  explicit RandomIds(std::int64_t count) : count_(static_cast<std::uint64_t>(count)) {}
+  std::int64_t operator()() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::int64_t>((state_ >> 33) % count_);
+  }
+
+ private:
+  std::uint64_t count_, state_ = 20260503;
+};
+
 Case make_case(Model& model, const Tokenizer* tokenizer) {
   const ModelConfig& config = model.config();
   const std::int64_t context = config.max_position_embeddings, T = std::min<std::int64_t>(64, context);
   const std::int64_t used = tokenizer ? std::min(tokenizer->vocab_size(), config.vocab_size) : config.vocab_size;
-  std::uint64_t state = 20260503;
-  const auto draw = [&] {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(used));
-  };
+  RandomIds draw(used);
   Case c;
   c.input_ids = at::zeros({2, T}, at::kLong);
   for (std::int64_t i = 0; i < 2 * T; ++i) c.input_ids.mutable_data_ptr<std::int64_t>()[i] = draw();
@@ -183,6 +192,31 @@ ExportCheck check_export(Model& model, const Tokenizer* tokenizer, const std::st
   check.reader = largest(again.model->logits(c.input_ids, {}) - c.logits);
   ask_transformers(c, tokenizer, directory, python, must_ask, check);
   return check;
+}
+
+void print_check(const ExportCheck& check) {
+  std::printf("read back     max |delta logit| %.2e\n", check.reader);
+  if (check.transformers) {
+    const auto& t = *check.transformers;
+    std::printf("transformers  %s, %s: max |delta logit| %.2e, left-padded %.2e; greedy continuations %s",
+                t.version.c_str(), t.class_name.c_str(), t.logits, t.padded, t.generate == 0 ? "equal" : "part");
+    if (t.generate != 0) std::printf(" where two tokens are %.1e apart", t.generate);
+    if (t.texts > 0)
+      std::printf("; ids of %lld texts %s", static_cast<long long>(t.texts), t.problem.empty() ? "equal" : "differ");
+    std::printf("\n");
+  } else {
+    std::printf("transformers  not asked: %s\n", check.not_done.c_str());
+  }
+}
+
+LogitDifference compare_logits(Model& a, Model& b) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t T = std::min<std::int64_t>(128, a.config().max_position_embeddings);
+  const at::Tensor ids = at::zeros({2, T}, at::kLong);
+  RandomIds draw(a.config().vocab_size);
+  for (std::int64_t i = 0; i < 2 * T; ++i) ids.mutable_data_ptr<std::int64_t>()[i] = draw();
+  const at::Tensor first = a.logits(ids, {});
+  return {largest(b.logits(ids, {}) - first), largest(first)};
 }
 
 }  // namespace satformer::cli

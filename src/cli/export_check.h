@@ -30,4 +30,12 @@ struct ExportCheck {
 ExportCheck check_export(Model& model, const Tokenizer* tokenizer, const std::string& directory,
                          const std::string& python, bool must_ask);
 
+void print_check(const ExportCheck& check);
+
+// Of two models on the same random ids.
+struct LogitDifference {
+  double largest = 0, size = 0;  // max |a - b|, max |a|
+};
+LogitDifference compare_logits(Model& a, Model& b);
+
 }  // namespace satformer::cli

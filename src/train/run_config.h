@@ -57,6 +57,7 @@ struct TrainingSection {
   double gate_lr_scale = 1.0, scalar_lr_scale = 1.0;
   std::optional<double> gate_decay, scalar_decay;
   std::optional<double> target_accuracy;
+  std::optional<std::string> train_only;  // patterns of parameter names, separated by commas
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };
