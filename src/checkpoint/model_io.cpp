@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "checkpoint/file_hashes.h"
 #include "checkpoint/run_folder.h"
 #include "checkpoint/tensor_io.h"
+#include "checkpoint/weight_file.h"
 #include "io/file.h"
-#include "io/safetensors.h"
-#include "io/torch_archive.h"
 
 namespace satformer {
 namespace {
@@ -24,36 +22,6 @@ namespace fs = std::filesystem;
 const char* const model_file = "model.safetensors";
 const char* const torch_model_file = "pytorch_model.bin";
 const char* const config_file = "config.json";
-
-// Named tensors of either format.
-class WeightFile {
- public:
-  explicit WeightFile(const std::string& path) {
-    if (is_torch_archive(path)) {
-      archive_.emplace(path);
-      names_ = archive_->names();
-    } else if (path.ends_with(".bin")) {
-      archive_.emplace(path);  // says what the file is not
-    } else {
-      safetensors_.emplace(path);
-      for (const TensorView& view : safetensors_->tensors()) names_.push_back(view.name);
-    }
-  }
-  const std::vector<std::string>& names() const { return names_; }
-  bool contains(const std::string& name) const {
-    return archive_ ? archive_->contains(name) : safetensors_->find(name) != nullptr;
-  }
-  // Valid until the next call.
-  TensorView read(const std::string& name) {
-    return archive_ ? archive_->read(name, buffer_) : *safetensors_->find(name);
-  }
-
- private:
-  std::optional<TorchArchive> archive_;
-  std::optional<SafetensorsFile> safetensors_;
-  std::vector<std::string> names_;
-  std::vector<std::byte> buffer_;
-};
 
 }  // namespace
 
@@ -82,33 +50,33 @@ void save_model(const Model& model, const std::string& directory) {
   write_file_atomic(directory + "/" + config_file, model_config_json(model).dump(2) + "\n");
 }
 
-void load_weights(Model& model, const std::string& path) {
+void load_weights(Model& model, const std::string& path, const TensorNames& tensor_names) {
   WeightFile file(path);
   at::NoGradGuard no_grad;
   std::set<std::string> used;
   for (Parameter& p : model.parameters().list()) {
-    std::string name = p.name;
+    std::string name = tensor_names.in_file ? tensor_names.in_file(p.name) : p.name;
     if (!file.contains(name) && file.contains("_orig_mod." + name)) name = "_orig_mod." + name;
     if (!file.contains(name)) {
-      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' of the ", model.architecture(), " model is missing.",
-           did_you_mean(p.name, file.names()));
+      fail(ExitCode::checkpoint, path, ": tensor '", name, "' of the ", model.architecture(), " model is missing.",
+           did_you_mean(name, file.names()));
     }
     const TensorView view = file.read(name);
     if (at::IntArrayRef(view.shape) != p.value.sizes()) {
-      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has shape ", shape_text(view.shape),
+      fail(ExitCode::checkpoint, path, ": tensor '", name, "' has shape ", shape_text(view.shape),
            ", the model expects ", shape_text(p.value.sizes()));
     }
     used.insert(name);
     if (p.value.is_meta()) continue;
     const at::Tensor loaded = tensor_from_view(view);
     if (!loaded.is_floating_point()) {
-      fail(ExitCode::checkpoint, path, ": tensor '", p.name, "' has type ", view.dtype,
+      fail(ExitCode::checkpoint, path, ": tensor '", name, "' has type ", view.dtype,
            ", expected a floating-point type");
     }
     p.value.copy_(loaded);
   }
   for (const std::string& name : file.names()) {
-    if (used.count(name)) continue;
+    if (used.count(name) || (tensor_names.ignored && tensor_names.ignored(name))) continue;
     const bool head_name = name == "lm_head.weight" || name == "_orig_mod.lm_head.weight";
     if (head_name && model.config().tie_word_embeddings) {  // a second copy of a tied head must be the embedding
       const at::Tensor embedding = model.parameters().find("model.embeddings.weight")->value;
@@ -119,15 +87,17 @@ void load_weights(Model& model, const std::string& path) {
            ": tie_word_embeddings is true but lm_head.weight differs from model.embeddings.weight");
     }
     std::vector<std::string> expected;
-    for (const Parameter& p : model.parameters().list()) expected.push_back(p.name);
+    for (const Parameter& p : model.parameters().list()) {
+      expected.push_back(tensor_names.in_file ? tensor_names.in_file(p.name) : p.name);
+    }
     fail(ExitCode::checkpoint, path, ": tensor '", name, "' does not belong to a ", model.architecture(),
          " model of this config.", did_you_mean(name, expected));
   }
 }
 
 std::string weights_path(const std::string& directory) {
-  const fs::path folder(directory);
-  return (folder / (fs::exists(folder / model_file) ? model_file : torch_model_file)).string();
+  const std::string found = find_weights(directory);
+  return found.empty() ? (fs::path(directory) / model_file).string() : found;
 }
 
 std::string resolve_model_directory(const std::string& path) {
@@ -137,7 +107,7 @@ std::string resolve_model_directory(const std::string& path) {
     fail(ExitCode::checkpoint, "'", path, "' is not a folder with ", config_file, " and ", model_file);
   }
   const auto holds_model = [&](const fs::path& p) {
-    return (fs::exists(p / model_file) || fs::exists(p / torch_model_file)) && fs::exists(p / config_file);
+    return !find_weights(p.string()).empty() && fs::exists(p / config_file);
   };
   if (holds_model(path)) return path;
   const RunFolder folder(path);

@@ -2,6 +2,7 @@
 // pytorch_model.bin instead, as their trainer writes during a run, are read too.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,8 +32,12 @@ void verify_model_files(const std::string& directory);
 LoadedModel describe_model(const std::string& path, at::Device device);
 // Loads weights into an existing model of the same architecture and shape, from safetensors or a torch.save archive.
 // Into a model on the meta device nothing is copied: the file, its names and shapes are checked.
-void load_weights(Model& model, const std::string& path);
-// model.safetensors of a model folder, or else pytorch_model.bin.
+struct TensorNames {
+  std::function<std::string(const std::string& parameter)> in_file;  // of a parameter; empty: the same
+  std::function<bool(const std::string& name)> ignored;              // tensors of the file that say nothing
+};
+void load_weights(Model& model, const std::string& path, const TensorNames& names = {});
+// The weights of a model folder: model.safetensors, pytorch_model.bin, or the index of either's parts.
 std::string weights_path(const std::string& directory);
 // The config.json of a model folder.
 Json read_model_config(const std::string& path);

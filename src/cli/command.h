@@ -22,11 +22,15 @@ int run_train(std::span<const std::string> arguments);
 int run_compare(std::span<const std::string> arguments);
 int run_checkpoint(std::span<const std::string> arguments);
 int run_eval(std::span<const std::string> arguments);
+int run_export(std::span<const std::string> arguments);
 int run_generate(std::span<const std::string> arguments);
 int run_gates(std::span<const std::string> arguments);
+int run_import(std::span<const std::string> arguments);
 int run_info(std::span<const std::string> arguments);
+int run_retrofit(std::span<const std::string> arguments);
 int run_runs(std::span<const std::string> arguments);
 int run_score(std::span<const std::string> arguments);
+int run_tokenize(std::span<const std::string> arguments);
 int run_verify(std::span<const std::string> arguments);
 
 }  // namespace satformer::cli

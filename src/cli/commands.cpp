@@ -15,7 +15,11 @@ const std::vector<Command>& commands() {
       {"compare", "train, evaluate and measure a grid of models, and report", run_compare},
       {"runs", "list, show and compare training runs", run_runs},
       {"checkpoint", "list, verify, prune and compare checkpoints", run_checkpoint},
+      {"export", "write a model for transformers, and prove it", run_export, true},
+      {"import", "make a model folder from one of Hugging Face", run_import, true},
+      {"retrofit", "add gates to a trained model", run_retrofit, true},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
+      {"tokenize", "text to token ids and back", run_tokenize},
       {"verify", "compare against reference cases", run_verify},
   };
   return list;

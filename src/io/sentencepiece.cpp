@@ -4,15 +4,13 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <bitset>
-#include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/text_parts.h"
 #include "io/tokenizer.h"
 
 namespace satformer {
@@ -20,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using sentencepiece::SentencePieceProcessor;
-
-constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, a space inside the vocabulary
 
 // The integer at field numbers `outer` / `inner` of a serialised protocol buffer; the last one counts.
 std::optional<std::uint64_t> proto_integer(std::string_view message, std::uint64_t outer, std::uint64_t inner) {
@@ -58,82 +54,6 @@ std::optional<std::uint64_t> proto_integer(std::string_view message, std::uint64
   }
   return found;
 }
-
-// Ids of short parts seen lately, one cache line each, two places for a hash value.
-class PartCache {
- public:
-  PartCache() : entries_(num_entries) {}
-  template <class Encode>
-  void append(std::string_view part, std::vector<std::int32_t>& ids, const Encode& encode) {
-    if (part.size() > sizeof Entry::key) return encode(part, ids);
-    const std::size_t at = std::hash<std::string_view>()(part) % num_entries;
-    for (const std::size_t place : {at, at ^ 1}) {
-      const Entry& entry = entries_[place];
-      if (entry.length != part.size() || std::memcmp(entry.key, part.data(), part.size()) != 0) continue;
-      ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
-      return;
-    }
-    const std::size_t before = ids.size();
-    encode(part, ids);
-    const std::size_t count = ids.size() - before;
-    if (count > max_ids) return;
-    entries_[at ^ 1] = entries_[at];
-    Entry& entry = entries_[at];
-    entry.length = static_cast<std::uint8_t>(part.size());
-    entry.count = static_cast<std::uint8_t>(count);
-    std::copy(part.begin(), part.end(), entry.key);
-    std::copy(ids.end() - static_cast<std::ptrdiff_t>(count), ids.end(), entry.ids);
-  }
-
- private:
-  static constexpr std::size_t num_entries = std::size_t{1} << 17, max_ids = 10;
-  struct alignas(64) Entry {
-    std::uint8_t length = 0, count = 0;  // no part is empty
-    char key[22];
-    std::int32_t ids[max_ids];
-  };
-  static_assert(sizeof(Entry) == 64);
-  std::vector<Entry> entries_;
-};
-
-// Which characters stand side by side in some piece. Characters outside ASCII share classes, which can only hide a
-// border; the space mark has the class of a space.
-class Neighbours {
- public:
-  void add(std::string_view piece) {
-    if (piece.empty()) return;
-    for (Character left = read(piece), right; piece.remove_prefix(left.size), !piece.empty(); left = right) {
-      right = read(piece);
-      joined_.set(left.kind * 256 + right.kind);
-    }
-  }
-  // Length of the part that a non-empty text begins with.
-  std::size_t part_length(std::string_view text) const {
-    Character left = read(text);
-    std::size_t length = left.size;
-    while (length < text.size()) {
-      const Character right = read(text.substr(length));
-      if (!joined_[left.kind * 256 + right.kind]) break;
-      length += right.size;
-      left = right;
-    }
-    return length;
-  }
-
- private:
-  struct Character {
-    std::size_t kind, size;
-  };
-  static Character read(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char lead = byte(0);
-    if (lead < 0x80) return {lead, 1};
-    if (text.starts_with(space_mark)) return {' ', space_mark.size()};
-    const std::size_t size = std::min<std::size_t>(lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4, text.size());
-    return {std::size_t{0x80} | ((byte(size - 1) + byte(size / 2) * 29u) & 0x7Fu), size};
-  }
-  std::bitset<256 * 256> joined_;
-};
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
@@ -251,25 +171,15 @@ class SentencePieceTokenizer : public Tokenizer {
       encode_raw(normalized, ids);
       return ids;
     }
-    std::unique_ptr<PartCache> cache = take_cache();
+    std::unique_ptr<PartCache> cache = caches_.take();
     ids.reserve(normalized.size() / 3);
     while (!normalized.empty()) {
       const std::size_t length = neighbours_.part_length(normalized);
       cache->append(normalized.substr(0, length), ids, encode_raw);
       normalized.remove_prefix(length);
     }
-    const std::lock_guard lock(mutex_);
-    caches_.push_back(std::move(cache));
+    caches_.give_back(std::move(cache));
     return ids;
-  }
-
-  // Each caller at work has a cache of its own.
-  std::unique_ptr<PartCache> take_cache() const {
-    const std::lock_guard lock(mutex_);
-    if (caches_.empty()) return std::make_unique<PartCache>();
-    auto cache = std::move(caches_.back());
-    caches_.pop_back();
-    return cache;
   }
 
   std::string model_, origin_;
@@ -279,8 +189,7 @@ class SentencePieceTokenizer : public Tokenizer {
   bool by_parts_ = false;
   Neighbours neighbours_;
   std::string unknown_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<PartCache>> caches_;
+  PartCaches caches_;
 };
 
 }  // namespace

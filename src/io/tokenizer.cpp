@@ -57,11 +57,34 @@ class ByteTokenizer : public Tokenizer {
   }
 };
 
+// An id of the config.json beside a tokenizer, or -1.
+std::int64_t config_id(const fs::path& folder, const char* key) {
+  const std::string path = (folder / "config.json").string();
+  if (!fs::exists(path)) return -1;
+  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
+  if (!json.is_object() || !json.contains(key)) return -1;
+  const nlohmann::json& value = json[key].is_array() && !json[key].empty() ? json[key][0] : json[key];
+  return value.is_number_integer() && value >= 0 ? value.get<std::int64_t>() : -1;
+}
+
 std::unique_ptr<Tokenizer> load_definition(const std::string& path) {
-  const Json json = read_json_file(path, ExitCode::data);
-  const bool is_byte = json.is_object() && json.contains("kind") && json["kind"] == "byte";
-  if (!is_byte) fail(ExitCode::data, path, ": \"kind\" must be \"byte\"; other tokenizers are SentencePiece models");
-  return make_byte_tokenizer();
+  std::string text = read_file(path);
+  if (text.size() < 4096) {  // ours; those of Hugging Face are longer, and slow to read with all checks
+    const Json json = parse_json(text, path, ExitCode::data);
+    if (json.is_object() && json.contains("kind")) {
+      if (json["kind"] == "byte") return make_byte_tokenizer();
+      fail(ExitCode::data, path,
+           ": \"kind\" must be \"byte\"; other tokenizers are SentencePiece models or those of "
+           "Hugging Face");
+    }
+  }
+  HuggingFaceFiles files{std::move(text), {}, path};
+  const fs::path folder = fs::path(path).parent_path();
+  const std::string settings = (folder / "tokenizer_config.json").string();
+  if (fs::exists(settings)) files.settings = read_file(settings);
+  files.bos_id = config_id(folder, "bos_token_id");
+  files.eos_id = config_id(folder, "eos_token_id");
+  return make_huggingface_tokenizer(std::move(files));
 }
 
 }  // namespace
@@ -96,7 +119,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& spec) {
   }
   if (!fs::exists(spec, error)) {
     fail(ExitCode::data, "tokenizer '", spec,
-         "' is neither 'byte' nor a SentencePiece model file nor a folder with one");
+         "' is neither 'byte' nor a SentencePiece model, a tokenizer.json or a folder with one");
   }
   if (spec.ends_with(".json")) return load_definition(spec);
   return make_sentencepiece_tokenizer(read_file(spec), spec);

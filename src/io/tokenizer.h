@@ -29,9 +29,9 @@ class Tokenizer {
   virtual std::int32_t eos_id() const = 0;
   virtual std::int32_t bos_id() const = 0;               // -1 if none
   virtual std::string piece(std::int32_t id) const = 0;  // readable form of one token
-  virtual std::string name() const = 0;                  // "sentencepiece" or "byte"
-  virtual std::string sha256() const = 0;                // of the model file; of tokenizer.json for "byte"
-  // Copies the model into `directory` (tokenizer.model, or tokenizer.json for "byte") so that
+  virtual std::string name() const = 0;                  // "sentencepiece", "huggingface" or "byte"
+  virtual std::string sha256() const = 0;                // of the model file; of tokenizer.json for the other two
+  // Copies the model into `directory` (tokenizer.model, or tokenizer.json for the other two) so that
   // load_tokenizer(directory) works; a model of the other kind there is removed.
   virtual void save(const std::string& directory) const = 0;
 
@@ -39,12 +39,24 @@ class Tokenizer {
   void check_id(std::int32_t id) const;
 };
 
-// "byte", a SentencePiece .model file, or a folder that holds tokenizer.model or tokenizer.json of kind byte.
+// "byte", a SentencePiece .model file, a Hugging Face tokenizer.json, or a folder that holds tokenizer.model or
+// tokenizer.json (of either kind).
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& spec);
 // Ids 0..2 are unk/bos/eos as in SentencePiece models, byte b is id 3 + b; vocabulary 259.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 // From the bytes of a SentencePiece model; `origin` names them in errors.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(std::string model, const std::string& origin);
+
+// From the text of a Hugging Face tokenizer.json with byte-pair encoding. Its added tokens are recognised in texts,
+// as Hugging Face's program does. `settings`: the text of the tokenizer_config.json beside it, or empty. BOS and EOS:
+// those that the settings name, else `eos_id` (-1: not known), else an added token that is usual for them.
+// Error(data) naming what is not supported.
+struct HuggingFaceFiles {
+  std::string tokenizer, settings;
+  std::string origin;
+  std::int64_t bos_id = -1, eos_id = -1;
+};
+std::unique_ptr<Tokenizer> make_huggingface_tokenizer(HuggingFaceFiles files);
 
 // Bytes of a SentencePiece BPE model with byte fallback, ids 0 unk, 1 bos, 2 eos, that keeps every space, tab and
 // newline. The same texts give the same bytes. Error(data) if the texts cannot fill `vocab_size` pieces, naming what

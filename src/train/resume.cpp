@@ -45,6 +45,7 @@ bool must_agree(const std::string& path) {
                                               "/training/scalar_lr_scale",
                                               "/training/gate_decay",
                                               "/training/scalar_decay",
+                                              "/training/train_only",
                                               "/system/seed"};
   const std::string overrides = "/model/config_overrides/";
   if (path.rfind(overrides, 0) == 0) return free_model.count(path.substr(overrides.size())) == 0;

@@ -102,6 +102,10 @@ void TrainingSection::visit(FieldVisitor& v) {
           {.min = 0});
   v.field("gate_decay", &gate_decay, "weight decay of gates; null: as decay and weight_decay say", {.min = 0});
   v.field("scalar_decay", &scalar_decay, "weight decay of scalars, likewise", {.min = 0});
+  v.field("train_only", &train_only,
+          "patterns of the parameters to train, separated by commas (such as *value_residual_mixing*,model.norm.*); "
+          "null: "
+          "all. The others stay as they are");
   v.field("target_accuracy", &target_accuracy,
           "end the run at the first validation whose accuracy reaches this; null: never; needs data with marks",
           {.min = 0, .max = 1, .open_min = true});

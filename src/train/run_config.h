@@ -60,6 +60,7 @@ struct TrainingSection {
   std::optional<double> target_accuracy;
   std::int64_t zero = 0;  // 1: each rank keeps its share of the optimizer's state
   SpikeOptions spike;
+  std::optional<std::string> train_only;  // patterns of parameter names, separated by commas
   bool compile_model = false, fused_adamw = false;
   void visit(FieldVisitor& visitor);
 };

@@ -15,6 +15,7 @@
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
+#include "train/train_only.h"
 #include "train/run_data.h"
 #include "train/sharing.h"
 
@@ -159,6 +160,10 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     }
   }
   if (config.training.dtype == pure_bfloat16) model->parameters().to(at::kBFloat16);
+  if (config.training.train_only) {
+    const std::int64_t trained = train_only(model->parameters(), *config.training.train_only);
+    if (!request.quiet) note(concat("training ", trained, " of ", model->parameters().count(), " parameters"));
+  }
   model->set_compute_dtype(config.training.dtype == "float32" ? at::kFloat : at::kBFloat16);
   if (first) note_disk_space(folder, config, *model, request);
 

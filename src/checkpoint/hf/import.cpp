@@ -1,0 +1,196 @@
+#include "checkpoint/hf/import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/hf/export.h"
+#include "checkpoint/weight_file.h"
+
+namespace satformer {
+namespace {
+
+const std::vector<std::string> llama_types = {"llama", "mistral", "qwen2", "qwen3"};
+
+// Reads one config.json; every complaint names the file and the key.
+class ConfigReader {
+ public:
+  ConfigReader(const Json& json, const std::string& origin) : json_(json), origin_(origin) {}
+
+  template <class... What>
+  [[noreturn]] void refuse(const char* key, const What&... what) const {
+    fail(ExitCode::checkpoint, origin_, ": ", key, " ", at(key).dump(), ": ", what...);
+  }
+  const Json& at(const char* key) const {
+    static const Json null;
+    const auto found = json_.find(key);
+    return found == json_.end() ? null : *found;
+  }
+  bool has(const char* key) const { return !at(key).is_null(); }
+  std::int64_t integer(const char* key, std::int64_t otherwise = -1) const {
+    if (!has(key)) {
+      if (otherwise >= 0) return otherwise;
+      fail(ExitCode::checkpoint, origin_, ": '", key, "' is missing");
+    }
+    if (!at(key).is_number_integer() || at(key) < 1) refuse(key, "expected a positive whole number");
+    return at(key).get<std::int64_t>();
+  }
+  double number(const char* key, double otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!at(key).is_number()) refuse(key, "expected a number");
+    return at(key).get<double>();
+  }
+  bool boolean(const char* key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!at(key).is_boolean()) refuse(key, "expected true or false");
+    return at(key).get<bool>();
+  }
+  std::string text(const char* key, const std::string& otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!at(key).is_string()) refuse(key, "expected a text");
+    return at(key).get<std::string>();
+  }
+  // The first id where a list is given: others would only end a text as well.
+  std::int64_t id(const char* key, std::int64_t otherwise) const {
+    const Json& value = at(key).is_array() && !at(key).empty() ? at(key)[0] : at(key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_number_integer() || value < 0) refuse(key, "expected a token id");
+    return value.get<std::int64_t>();
+  }
+  const std::string& origin() const { return origin_; }
+
+ private:
+  const Json& json_;
+  const std::string& origin_;
+};
+
+// The base of the rotary frequencies. Scaled or partial rotations are refused by the name of their kind.
+double rope_theta(const ConfigReader& in) {
+  double theta = in.number("rope_theta", 10000.0);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!in.has(key)) continue;
+    const Json& rope = in.at(key);
+    if (!rope.is_object()) in.refuse(key, "expected an object");
+    for (const char* kind_key : {"rope_type", "type"}) {
+      const auto kind = rope.find(kind_key);
+      if (kind != rope.end() && *kind != "default") in.refuse(key, "scaled rotary embeddings are not supported");
+    }
+    if (rope.contains("partial_rotary_factor") && rope["partial_rotary_factor"] != 1.0) {
+      in.refuse(key, "a rotation of a part of each head is not supported");
+    }
+    if (rope.contains("rope_theta") && rope["rope_theta"].is_number()) theta = rope["rope_theta"].get<double>();
+  }
+  if (in.number("partial_rotary_factor", 1.0) != 1.0) {
+    in.refuse("partial_rotary_factor", "a rotation of a part of each head is not supported");
+  }
+  return theta;
+}
+
+std::optional<std::int64_t> window(const ConfigReader& in, const std::string& type) {
+  const Json& kinds = in.at("layer_types");
+  const bool in_use = type == "mistral" || in.boolean("use_sliding_window", false);
+  if (type == "llama" || !in_use || !in.has("sliding_window")) {
+    if (kinds.is_array() &&
+        std::any_of(kinds.begin(), kinds.end(), [](const Json& k) { return k != "full_attention"; }))
+      in.refuse("layer_types", "only full attention in every layer is supported here");
+    return std::nullopt;
+  }
+  if (type != "mistral" && in.has("max_window_layers") && in.at("max_window_layers") != 0) {
+    in.refuse("max_window_layers", "a window in a part of the layers is not supported");
+  }
+  return in.integer("sliding_window");
+}
+
+ModelConfig llama_config(const ConfigReader& in, const std::string& type) {
+  ModelConfig c = default_model_config(architecture_by_name("transformer"));
+  c.vocab_size = in.integer("vocab_size");
+  c.hidden_size = in.integer("hidden_size");
+  c.num_hidden_layers = in.integer("num_hidden_layers");
+  c.num_heads = in.integer("num_attention_heads");
+  c.num_kv_heads = in.integer("num_key_value_heads", c.num_heads);
+  c.intermediate_size = in.integer("intermediate_size");
+  c.max_position_embeddings = in.integer("max_position_embeddings", 2048);
+  c.norm_eps = in.number("rms_norm_eps", 1e-6);
+  c.initializer_range = in.number("initializer_range", 0.02);
+  c.rope_theta = rope_theta(in);
+  c.window_size = window(in, type);
+  c.tie_word_embeddings = in.boolean("tie_word_embeddings", false);
+  c.qkv_bias = type == "qwen2";
+  c.qk_norm = type == "qwen3";
+  c.qk_norm_eps = c.norm_eps;
+  const std::string activation = in.text("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") in.refuse("hidden_act", "only silu is supported");
+  if (in.boolean("attention_bias", false) && type != "qwen2") {
+    in.refuse("attention_bias", "a bias on the output projection is not supported");
+  }
+  if (in.boolean("mlp_bias", false)) in.refuse("mlp_bias", "biases in the feed-forward are not supported");
+  if (c.num_heads > 0 && in.has("head_dim") && in.integer("head_dim") * c.num_heads != c.hidden_size) {
+    in.refuse("head_dim", "only hidden_size / num_attention_heads = ", c.hidden_size, " / ", c.num_heads,
+              " is supported");
+  }
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+    if (in.has(key) && in.at(key) != 0) in.refuse(key, "mixtures of experts are not supported");
+  }
+  c.bos_token_id = std::min(in.id("bos_token_id", 1), c.vocab_size - 1);
+  c.eos_token_id = in.id("eos_token_id", 2);
+  if (in.has("pad_token_id") && in.at("pad_token_id").is_number_integer() && in.at("pad_token_id") >= 0) {
+    c.pad_token_id = in.id("pad_token_id", 0);
+  }
+  return c;
+}
+
+}  // namespace
+
+ForeignConfig read_hf_config(const std::string& directory) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) {
+    fail(ExitCode::checkpoint, "'", directory, "' is not a folder with config.json and weights");
+  }
+  const std::string origin = directory + "/config.json";
+  const Json json = read_json_file(origin, ExitCode::checkpoint);
+  if (!json.is_object()) fail(ExitCode::checkpoint, origin, ": not a JSON object");
+  const ConfigReader in(json, origin);
+  if (in.has("quantization_config")) in.refuse("quantization_config", "quantised weights are not supported");
+  const std::string type = in.text("model_type", "");
+  if (std::find(llama_types.begin(), llama_types.end(), type) != llama_types.end()) {
+    ForeignConfig result{"transformer", llama_config(in, type), true};
+    result.config.validate();
+    return result;
+  }
+  std::vector<std::string> known = llama_types;
+  for (const Architecture& a : architectures()) {
+    if (a.model_type == type) {
+      const LoadedModel described = describe_model(directory, at::Device(at::kMeta));
+      return {described.model->architecture(), described.model->config(), false};
+    }
+    known.push_back(a.model_type);
+  }
+  if (type == "gpt2") {
+    in.refuse("model_type", "learned positions, LayerNorm and GELU cannot be expressed by the decoders here");
+  }
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  fail(ExitCode::checkpoint, origin, ": model_type '", type, "' is not one of: ", list, ".",
+       did_you_mean(type, known));
+}
+
+LoadedModel import_hf_model(const std::string& directory, at::Device device) {
+  const ForeignConfig foreign = read_hf_config(directory);
+  const std::string weights = find_weights(directory);
+  if (weights.empty()) {
+    fail(ExitCode::checkpoint, directory,
+         ": no weights: expected model.safetensors, pytorch_model.bin or an index "
+         "of parts (model.safetensors.index.json)");
+  }
+  LoadedModel loaded{make_model(architecture_by_name(foreign.architecture), foreign.config, device), directory};
+  TensorNames names;
+  if (foreign.llama_names) {
+    names.in_file = llama_tensor_name;
+    names.ignored = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); };
+  }
+  load_weights(*loaded.model, weights, names);
+  return loaded;
+}
+
+}  // namespace satformer
