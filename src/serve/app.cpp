@@ -159,7 +159,8 @@ HttpReply App::Impl::page(const std::string& path) const {
   HttpReply reply{200, type, std::string(asset(name).text), {}};
   reply.headers = {{"Cache-Control", "no-cache"},
                    {"X-Content-Type-Options", "nosniff"},
-                   {"Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'"}};
+                   {"Content-Security-Policy",
+                    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"}};
   return reply;
 }
 

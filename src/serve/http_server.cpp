@@ -395,8 +395,8 @@ void HttpServer::Impl::wait_signal() {
       break_off();
     } else {
       signal = number;
+      wait_signal();  // before drain(), which ends the waiting when nothing is left
       drain();
-      wait_signal();
     }
   });
 }
