@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from server import Server, make_model
 
 SATFORMER = sys.argv[1]
+SCALE = int(os.environ.get("SATFORMER_TEST_SCALE", "1"))  # more clients, for runs by hand
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 LONG = dict(prompt="x", max_tokens=3000, ignore_eos=True)
 
@@ -128,7 +129,7 @@ class HostileClients(unittest.TestCase):
         self.assertNotIn(b"chunked", stream)
 
     def test_slow_clients_are_closed_and_others_do_not_notice(self):
-        each = 100
+        each = 100 * SCALE
         before = self.server.metrics()
         clients, closed = [], []
         for kind in ("head", "body", "read") * each:
@@ -181,18 +182,23 @@ class HostileClients(unittest.TestCase):
         self.assertLessEqual(after["open_descriptors"], before["open_descriptors"] + 3)
 
     def test_a_reader_that_stops_is_closed(self):
+        cancelled = self.server.metrics()["sequences_cancelled_total"]
         with self.connect() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.sendall(request(dict(LONG, stream=True, logprobs=20, max_tokens=4000)))
             start = time.monotonic()
+            while self.server.metrics()["sequences_running"] == 0:
+                time.sleep(0.005)
+            client.recv(100)
             self.server.wait_idle(40)
             print(f"a stream whose client stopped reading ended after {time.monotonic() - start:.1f} s", flush=True)
+            self.assertGreater(self.server.metrics()["sequences_cancelled_total"], cancelled)
 
     def test_clients_that_leave_give_everything_back(self):
         self.server.complete(prompt="x", max_tokens=1)
         rounds, times = [], []
         for _ in range(4):
-            for part in range(3):
+            for part in range(3 * SCALE):
                 clients = []
                 for i in range(25):
                     client = self.connect()
@@ -207,7 +213,7 @@ class HostileClients(unittest.TestCase):
                 times.append(self.server.wait_idle(5))
             metrics = self.server.metrics()
             rounds.append((metrics["open_descriptors"], metrics["resident_memory_bytes"], metrics["connections"]))
-        print(f"300 disconnects: idle again after {sorted(times)[len(times) // 2] * 1e3:.0f} ms (median), {max(times) * 1e3:.0f} ms "
+        print(f"{300 * SCALE} disconnects: idle again after {sorted(times)[len(times) // 2] * 1e3:.0f} ms (median), {max(times) * 1e3:.0f} ms "
               f"at most; memory {[round(r[1] / 2**20, 1) for r in rounds]} MiB", flush=True)
         self.assertLess(sorted(times)[len(times) // 2], 0.5)
         self.assertLess(rounds[-1][0], rounds[0][0] + 5)
@@ -242,16 +248,16 @@ class HostileClients(unittest.TestCase):
         memory = []
         statuses = []
         for block in range(4):
-            threads = [threading.Thread(target=some, args=(60, choice.random())) for _ in range(8)]
+            threads = [threading.Thread(target=some, args=(60 * SCALE, choice.random())) for _ in range(8)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             memory.append(self.server.metrics()["resident_memory_bytes"])
-        self.assertEqual(len(statuses), 4 * 480)
+        self.assertEqual(len(statuses), 4 * 480 * SCALE)
         self.assertEqual({status[:1] for status in statuses}, {b"2", b"4"})
-        growth = (memory[-1] - memory[1]) / (2 * 480) * 10000 / 2**20
-        print(f"1920 mixed requests: memory {[round(m / 2**20, 1) for m in memory]} MiB, {growth:.2f} MiB per 10,000", flush=True)
+        growth = (memory[-1] - memory[1]) / (2 * 480 * SCALE) * 10000 / 2**20
+        print(f"{1920 * SCALE} mixed requests: memory {[round(m / 2**20, 1) for m in memory]} MiB, {growth:.2f} MiB per 10,000", flush=True)
         self.assertLess(memory[-1] - memory[1], 4 << 20)
         after = self.server.metrics()
         self.assertEqual(after['responses_total{class="5xx"}'], before['responses_total{class="5xx"}'])

@@ -291,6 +291,7 @@ $("strips").addEventListener("change", () => {
   for (const view of views) view.shows = $("strips").checked;
   drawAll();
 });
+$("key-row").addEventListener("submit", (event) => event.preventDefault());
 $("key").addEventListener("change", () => { remember("satformer-key", $("key").value); load(); });
 $("scheme").addEventListener("click", () => {
   const next = document.documentElement.dataset.scheme === "dark" ? "light" : "dark";
