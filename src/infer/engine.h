@@ -30,7 +30,7 @@ struct EngineTask {
   std::vector<std::int64_t> prompt;  // at least one id
   std::int64_t max_new_tokens = 16;  // 0: only the prompt is computed
   SamplingOptions sampling;
-  std::vector<std::string> stop;  // the text ends before the first of them
+  std::vector<std::string> stop;            // the text ends before the first of them
   std::vector<std::int64_t> stop_ids = {};  // end it as EOS does
   bool ignore_eos = false;
   std::int64_t top_logprobs = -1;  // likeliest tokens told with each new one; -1: no log-probabilities

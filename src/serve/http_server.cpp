@@ -243,6 +243,8 @@ asio::awaitable<void> HttpServer::Impl::accept() {
     }
     ++counts.accepted;
     socket.set_option(tcp::no_delay(true), error);
+    // What a slow reader leaves unread waits here, where it is counted, rather than in the system.
+    socket.set_option(asio::socket_base::send_buffer_size(128 << 10), error);
     if (std::ssize(connections) >= options.max_connections) {
       ++counts.refused;
       const std::string text = [&] {
