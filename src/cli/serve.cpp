@@ -90,7 +90,8 @@ int run_serve(std::span<const std::string> arguments) {
       .flag("--no-prefix-reuse", no_reuse, "Compute every prompt from its beginning")
       .add("--max-connections", http.max_connections, "Open connections")
       .add("--max-body", max_body_mib, "Largest request body in MiB")
-      .add("--head-timeout", http.head_seconds, "Seconds for a request's head; also how long a connection may idle")
+      .add("--head-timeout", http.head_seconds, "Seconds for a request's head")
+      .add("--idle-timeout", http.idle_seconds, "Seconds that a connection may wait for its next request")
       .add("--body-timeout", http.body_seconds, "Seconds for a request's body")
       .add("--write-timeout", http.write_seconds, "Seconds for a client to take an answer, or a piece of a stream")
       .add("--drain-timeout", http.drain_seconds, "Seconds for running requests after SIGTERM or Ctrl-C");
@@ -103,6 +104,7 @@ int run_serve(std::span<const std::string> arguments) {
   check_range("--max-connections", http.max_connections, 1, 100000);
   check_range("--max-body", max_body_mib, 1, 1024);
   check_seconds("--head-timeout", http.head_seconds);
+  check_seconds("--idle-timeout", http.idle_seconds);
   check_seconds("--body-timeout", http.body_seconds);
   check_seconds("--write-timeout", http.write_seconds);
   check_seconds("--drain-timeout", http.drain_seconds);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <condition_variable>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -22,7 +23,8 @@
 namespace satformer {
 namespace {
 
-std::unique_ptr<Model> byte_model(const Architecture& architecture, std::int64_t context = 128) {
+std::unique_ptr<Model> byte_model(const Architecture& architecture, std::int64_t context = 128,
+                                  const std::function<void(ModelConfig&)>& change = {}) {
   ModelConfig c = default_model_config(architecture);
   c.vocab_size = 259;
   c.hidden_size = 32;
@@ -32,6 +34,7 @@ std::unique_ptr<Model> byte_model(const Architecture& architecture, std::int64_t
   c.intermediate_size = 64;
   c.max_position_embeddings = context;
   c.initializer_range = 0.3;
+  if (change) change(c);
   auto model = make_model(architecture, c, at::kCPU);
   model->parameters().initialise(5);
   return model;
@@ -146,6 +149,33 @@ TEST(Engine, SixteenTogetherGiveWhatEachGivesAlone) {
       EXPECT_EQ(ask(engine, {tasks[i]})[0].ids, expected[i]) << a.name << " again " << i;
     }
     EXPECT_EQ(engine.counts().running, 0);
+  }
+}
+
+// What a cache holds besides keys and values of its own layer: running sums, shared values; and windows.
+TEST(Engine, EveryKindOfCacheWorksRowByRow) {
+  const std::vector<std::function<void(ModelConfig&)>> changes = {
+      [](ModelConfig& c) { c.value_gate_granularity = "head"; },
+      [](ModelConfig& c) { c.value_gate_granularity = "factorised"; },
+      [](ModelConfig& c) { c.value_path = "svformer"; },
+      [](ModelConfig& c) { c.window_size = 9; },
+  };
+  const auto tokenizer = make_byte_tokenizer();
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const auto model = byte_model(architecture_by_name("satformer"), 128, changes[i]);
+    std::vector<EngineTask> tasks;
+    for (std::int64_t j = 0; j < 7; ++j) tasks.push_back(greedy(prompt_of(1 + (j * 19) % 60, j), 5 + (j * 11) % 17));
+    std::vector<std::vector<std::int64_t>> expected;
+    for (const EngineTask& task : tasks) expected.push_back(alone(*model, task));
+    EngineOptions options;
+    options.chunk_tokens = 16;
+    options.max_rows = 4;
+    Engine engine(*model, *tokenizer, options);
+    for (int round = 0; round < 2; ++round) {  // the second one over kept prefixes
+      const std::vector<Answer> answers = ask(engine, tasks);
+      for (std::size_t j = 0; j < tasks.size(); ++j) EXPECT_EQ(answers[j].ids, expected[j]) << i << " " << j;
+    }
+    EXPECT_GT(engine.counts().reused_tokens, 0);
   }
 }
 

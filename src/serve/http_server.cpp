@@ -202,7 +202,8 @@ struct HttpServer::Impl {
   struct Connection {
     explicit Connection(tcp::socket socket) : stream(std::move(socket)) {}
     beast::tcp_stream stream;
-    bool idle = true;  // waits for a request
+    bool idle = true;     // waits for a request
+    bool served = false;  // had one
   };
 
   Impl(const HttpOptions& o, HttpHandlers h)
@@ -309,10 +310,18 @@ asio::awaitable<bool> HttpServer::Impl::exchange(Connection& connection, beast::
   parser.header_limit(static_cast<std::uint32_t>(options.max_head_bytes));
   parser.body_limit(options.max_body_bytes);
   error_code error;
-  stream.expires_after(ticks(options.head_seconds));
+  stream.expires_after(ticks(connection.served ? options.idle_seconds : options.head_seconds));
+  if (connection.served && buffer.size() == 0) {
+    const std::size_t size =
+        co_await stream.async_read_some(buffer.prepare(4096), asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return false;
+    buffer.commit(size);
+  }
+  if (connection.served) stream.expires_after(ticks(options.head_seconds));
+  connection.served = true;
   co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
   if (error == http::error::end_of_stream || error == asio::error::operation_aborted) co_return false;
-  if (error && !parser.got_some() && error == beast::error::timeout) co_return false;  // an idle connection
+  if (error == beast::error::timeout && !parser.got_some()) co_return false;  // a connection that sends nothing
   connection.idle = false;
   const auto refuse = [&](int status, std::string message) {
     if (status == 408)

@@ -20,7 +20,8 @@ struct HttpOptions {
   std::int64_t max_connections = 1024;
   std::uint64_t max_head_bytes = 16 << 10, max_body_bytes = 8 << 20;
   std::uint64_t max_unsent_bytes = 4 << 20;  // of a stream whose client reads slowly
-  double head_seconds = 10;                  // for a whole head, from the connection's start or the last answer's end
+  double head_seconds = 10;                  // for a whole head, from its first byte or the connection's start
+  double idle_seconds = 60;                  // between an answer and the next request
   double body_seconds = 20;                  // for a whole body
   double write_seconds = 20;                 // for an answer, or one write of a stream
   double drain_seconds = 30;                 // for running requests after the first signal

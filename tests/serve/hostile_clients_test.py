@@ -31,7 +31,7 @@ class HostileClients(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="satformer-serve-")
         model = make_model(SATFORMER, cls.folder, context=4096)
-        cls.server = Server(SATFORMER, model, "--head-timeout", 3, "--body-timeout", 3, "--write-timeout", 3, "--max-body", 1,
+        cls.server = Server(SATFORMER, model, "--head-timeout", 3, "--idle-timeout", 3, "--body-timeout", 3, "--write-timeout", 3, "--max-body", 1,
                             "--max-queue", 4000).wait_ready()
 
     @classmethod
