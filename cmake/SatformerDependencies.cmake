@@ -5,6 +5,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(zstd REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Boost 1.81 REQUIRED)  # headers: Asio and Beast, for the server
 find_package(ICU REQUIRED COMPONENTS uc i18n)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

@@ -30,6 +30,7 @@ int run_info(std::span<const std::string> arguments);
 int run_retrofit(std::span<const std::string> arguments);
 int run_runs(std::span<const std::string> arguments);
 int run_score(std::span<const std::string> arguments);
+int run_serve(std::span<const std::string> arguments);
 int run_tokenize(std::span<const std::string> arguments);
 int run_verify(std::span<const std::string> arguments);
 

@@ -9,6 +9,7 @@ const std::vector<Command>& commands() {
       {"eval", "validation loss, perplexity and tasks", run_eval, true},
       {"score", "log-likelihoods of JSON lines", run_score, true},
       {"generate", "continue a prompt", run_generate, true},
+      {"serve", "an HTTP server with OpenAI's API, and a page", run_serve, true},
       {"gates", "gate statistics of a model, per layer", run_gates, true},
       {"analyze", "take a model apart: gates, interventions, probes", run_analyze, true},
       {"bench", "speed and memory of the architectures, in pairs", run_bench, true},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -17,6 +18,30 @@ void check_sampling(const SamplingOptions& o) {
   if (o.top_k < 0) fail(ExitCode::usage, "top-k ", o.top_k, " must be at least 0 (0: all tokens)");
   if (!(o.top_p > 0 && o.top_p <= 1))
     fail(ExitCode::usage, "top-p ", o.top_p, " must be greater than 0 and at most 1");
+  if (!(o.min_p >= 0 && o.min_p <= 1)) fail(ExitCode::usage, "min-p ", o.min_p, " must be at least 0 and at most 1");
+  if (!(o.repetition_penalty > 0) || std::isinf(o.repetition_penalty)) {
+    fail(ExitCode::usage, "repetition penalty ", o.repetition_penalty, " must be greater than 0");
+  }
+}
+
+bool SamplingOptions::changes_logits() const {
+  return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 || !bias.empty();
+}
+
+void apply_penalties(std::span<float> logits, const SamplingOptions& options, std::span<const std::int64_t> prompt,
+                     std::span<const std::int64_t> generated) {
+  std::unordered_map<std::int64_t, std::int64_t> counts;  // of generated tokens; 0: the prompt's alone
+  for (const std::int64_t id : prompt) counts[id] += 0;
+  for (const std::int64_t id : generated) ++counts[id];
+  const auto repetition = static_cast<float>(options.repetition_penalty);
+  for (const auto& [id, count] : counts) {
+    float& logit = logits[static_cast<std::size_t>(id)];
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    if (count > 0) {
+      logit -= static_cast<float>(options.presence_penalty + options.frequency_penalty * static_cast<double>(count));
+    }
+  }
+  for (const auto& [id, value] : options.bias) logits[static_cast<std::size_t>(id)] += static_cast<float>(value);
 }
 
 std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& options, std::uint64_t row,
@@ -54,6 +79,18 @@ std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& 
         break;
       }
     }
+  }
+  if (options.min_p > 0) {
+    // The likeliest token's weight is 1, and it always stays.
+    std::size_t left = 0;
+    total = 0;
+    for (std::size_t i = 0; i < kept; ++i) {
+      if (weight[i] < options.min_p) continue;
+      total += weight[i];
+      weight[left] = weight[i];
+      order[left++] = order[i];
+    }
+    kept = left;
   }
   double threshold = Philox(options.seed, row).uniform(position) * total;
   for (std::size_t i = 0; i < kept; ++i) {

@@ -38,7 +38,10 @@ class Decoder : public Model {
     at::Tensor h = hidden(ids_BT, options);
     const std::int64_t keep = options.logits_to_keep, T = h.size(1);
     if (keep > 0 && keep < T) h = h.narrow(1, T - keep, keep);
-    return at::linear(h, weights_(head_)).to(at::kFloat);
+    return head(h);
+  }
+  at::Tensor head(const at::Tensor& hidden_NC) override {
+    return at::linear(hidden_NC, weights_(head_)).to(at::kFloat);
   }
   at::Tensor loss(const at::Tensor& ids_BT, const at::Tensor& targets_BT, double scale,
                   const ForwardOptions& options) override;

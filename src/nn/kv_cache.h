@@ -15,28 +15,34 @@ class KvCache {
  public:
   KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, at::ScalarType dtype,
           at::Device device);
+  virtual ~KvCache() = default;
+  KvCache(const KvCache&) = default;
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(const KvCache&) = default;
+  KvCache& operator=(KvCache&&) = default;
 
   // Called by the stack once per forward, before the layers: `valid_BT` (bool) marks real tokens of the new block.
   // Error(config) if the block would pass the capacity, with both numbers.
-  void begin_block(const at::Tensor& valid_BT);
+  virtual void begin_block(const at::Tensor& valid_BT);
   // Stores the block of one layer and returns all keys and values so far, [B, S, Hkv, D].
-  std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD, const at::Tensor& v_BTHD);
+  virtual std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD,
+                                                   const at::Tensor& v_BTHD);
   // x [B, T, P], fp32, zero at pads: for each token of the block the sum over the row's tokens so far, itself
   // included. P is config.running_gate_width(layer). Once per layer and block.
-  at::Tensor add_to_sums(std::int64_t layer, const at::Tensor& x_BTP);
-  void end_block();
+  virtual at::Tensor add_to_sums(std::int64_t layer, const at::Tensor& x_BTP);
+  virtual void end_block();
 
   const at::Tensor& positions_BT() const { return positions_; }      // RoPE position of each token of the block
   const at::Tensor& query_index_BT() const { return query_index_; }  // slot of each token of the block
   const at::Tensor& tokens_BT() const { return tokens_; }  // tokens of the row up to each of the block, pads left out
-  at::Tensor key_valid_BS() const;                         // bool over slots so far, this block included
-  std::int64_t length() const { return length_; }          // slots filled by finished blocks
+  virtual at::Tensor key_valid_BS() const;                 // bool over slots so far, this block included
+  virtual std::int64_t length() const { return length_; }  // slots filled by finished blocks
   std::int64_t capacity() const { return capacity_; }
   std::int64_t bytes() const;
   void truncate(std::int64_t length);        // forgets slots from `length` on
   void select_rows(const at::Tensor& rows);  // keeps these batch rows, in this order
 
- private:
+ protected:
   std::int64_t capacity_, length_ = 0, block_ = 0;
   std::vector<at::Tensor> keys_, values_;  // [B, capacity, Hkv, D]; values undefined: layer 0's
   std::vector<at::Tensor> sums_;           // [B, capacity, P] up to each slot, fp32; undefined: none

@@ -44,6 +44,7 @@ class Model {
   // ids [B, T] int64. Final normalised states [B, T, C]. Error(config) if positions pass max_position_embeddings.
   virtual at::Tensor hidden(const at::Tensor& ids_BT, const ForwardOptions& options) = 0;
   virtual at::Tensor logits(const at::Tensor& ids_BT, const ForwardOptions& options) = 0;  // fp32 [B, T, V]
+  virtual at::Tensor head(const at::Tensor& hidden_NC) = 0;  // fp32 logits [N, V] of what hidden() gave
   // scale * summed cross-entropy of targets [B, T] (already aligned with ids: targets[t] is what follows ids[t];
   // -100 is ignored). Differentiable fp32 scalar.
   virtual at::Tensor loss(const at::Tensor& ids_BT, const at::Tensor& targets_BT, double scale,

@@ -1,0 +1,513 @@
+#include "infer/engine.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "infer/row_gates.h"
+#include "infer/stop_text.h"
+#include "nn/device.h"
+#include "nn/slot_cache.h"
+
+namespace satformer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Shorter common beginnings are not worth the copy.
+constexpr std::int64_t min_reused_tokens = 16;
+
+struct Sequence {
+  EngineTask task;
+  EngineSink sink;
+  std::shared_ptr<EngineTicket> ticket;
+  std::vector<std::int64_t> ids;  // prompt and new tokens
+  std::optional<GateEditor> editor;
+  std::optional<StopText> text;
+  EngineEvent event;  // what is to be told next
+
+  std::int64_t prompt_size() const { return std::ssize(task.prompt); }
+  std::int64_t new_tokens() const { return std::ssize(ids) - prompt_size(); }
+  bool plain() const { return !task.prompt_logprobs && !task.gates; }
+  void tell() {
+    sink(event);
+    event = EngineEvent();
+  }
+  void end(FinishReason reason, ExitCode code = ExitCode::ok, const std::string& error = {}) {
+    event.finish = reason;
+    event.code = code;
+    event.error = error;
+    tell();
+  }
+};
+
+// The `count` likeliest of a row of log-probabilities, the lowest id first among equals.
+std::vector<TokenLogprob> likeliest(std::span<const float> logprobs, std::int64_t count) {
+  const auto n = std::min<std::size_t>(logprobs.size(), static_cast<std::size_t>(count));
+  if (n == 0) return {};
+  if (n == 1) {
+    const auto best = std::max_element(logprobs.begin(), logprobs.end());
+    return {{best - logprobs.begin(), *best}};
+  }
+  std::vector<std::int64_t> order(logprobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto larger = [&](std::int64_t a, std::int64_t b) {
+    const float la = logprobs[static_cast<std::size_t>(a)], lb = logprobs[static_cast<std::size_t>(b)];
+    return la != lb ? la > lb : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(), larger);
+  std::vector<TokenLogprob> top;
+  for (std::size_t i = 0; i < n; ++i) top.push_back({order[i], logprobs[static_cast<std::size_t>(order[i])]});
+  return top;
+}
+
+TokenResult token_result(std::span<const float> logprobs, std::int64_t id, std::int64_t top) {
+  return {id, logprobs[static_cast<std::size_t>(id)], likeliest(logprobs, top)};
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(Model& m, const Tokenizer& t, const EngineOptions& o)
+      : model(m),
+        tokenizer(t),
+        options(o),
+        space(edit_space(m, {})),
+        layout(gate_layout_of(space)),
+        gates(layout, space.heads),
+        context(o.max_context > 0 ? std::min(o.max_context, m.config().max_position_embeddings)
+                                  : m.config().max_position_embeddings),
+        cache(m.config(), o.max_rows, std::min<std::int64_t>(context, 256), context, m.compute_dtype(),
+              m.parameters().device()),
+        kept(static_cast<std::size_t>(o.max_rows)) {
+    totals.cache_bytes = cache.bytes();
+    worker = std::thread([this] { loop(); });
+  }
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    worker.join();
+  }
+
+  void loop();
+  void admit();
+  void leave(std::size_t index);
+  void drop_cancelled();
+  void step();
+  void pass(std::size_t first, const std::vector<std::int64_t>& counts);
+  void prompt_results(Sequence& sequence, const at::Tensor& hidden_TC, std::int64_t begin, std::int64_t count);
+  void next_token(Sequence& sequence, std::span<float> logits, std::span<const float> logprobs);
+
+  Model& model;
+  const Tokenizer& tokenizer;
+  const EngineOptions options;
+  const EditSpace space;
+  const std::vector<GateEntry> layout;
+  RowGates gates;
+  const std::int64_t context;
+  SlotCache cache;
+
+  // Of the engine's thread. rows[r] is in row r of the cache; kept[r] are the ids that this row of the cache holds
+  // and the intervention under which, also after its sequence has gone.
+  std::vector<std::unique_ptr<Sequence>> rows;
+  struct Kept {
+    std::vector<std::int64_t> ids;
+    std::string intervention;
+  };
+  std::vector<Kept> kept;
+  std::vector<bool> ended;  // of rows, in the current pass
+
+  mutable std::mutex mutex;  // of what follows
+  std::condition_variable wake;
+  std::deque<std::unique_ptr<Sequence>> waiting;
+  EngineCounts totals;
+  bool stopping = false;
+  std::thread worker;
+};
+
+// Rows are the first ones of the cache; a sequence that comes gets the next, unless a free row holds a beginning of
+// it.
+void Engine::Impl::admit() {
+  while (std::ssize(rows) < options.max_rows) {
+    std::unique_ptr<Sequence> sequence;
+    {
+      const std::lock_guard lock(mutex);
+      if (waiting.empty()) return;
+      sequence = std::move(waiting.front());
+      waiting.pop_front();
+      totals.running = std::ssize(rows) + 1;
+      totals.waiting = std::ssize(waiting);
+    }
+    const std::size_t row = rows.size();
+    std::int64_t reused = 0;
+    std::size_t from = row;
+    if (options.reuse_prefixes && sequence->plain()) {
+      for (std::size_t r = 0; r < kept.size(); ++r) {
+        if (kept[r].intervention != sequence->task.intervention) continue;
+        const auto& ids = kept[r].ids;
+        // The prompt's last token is always computed: its state gives the first new one.
+        const std::int64_t most = std::min<std::int64_t>(
+            {std::ssize(ids), sequence->prompt_size() - 1, cache.row_length(static_cast<std::int64_t>(r))});
+        const auto end = std::mismatch(ids.begin(), ids.begin() + most, sequence->ids.begin());
+        const std::int64_t common = end.first - ids.begin();
+        if (common > reused || (common == reused && r == row)) {
+          reused = common;
+          from = r;
+        }
+      }
+    }
+    if (reused < min_reused_tokens) reused = 0;
+    if (reused == 0) {
+      cache.clear_row(static_cast<std::int64_t>(row));
+    } else {
+      cache.copy_prefix(static_cast<std::int64_t>(from), static_cast<std::int64_t>(row), reused);
+    }
+    kept[row].ids.assign(sequence->ids.begin(), sequence->ids.begin() + reused);
+    kept[row].intervention = sequence->task.intervention;
+    rows.push_back(std::move(sequence));
+    const std::lock_guard lock(mutex);
+    totals.prompt_tokens += rows.back()->prompt_size();
+    totals.reused_tokens += reused;
+  }
+}
+
+// The last row takes the place of the one that leaves; the content of that one goes, unless it is itself the last.
+void Engine::Impl::leave(std::size_t index) {
+  const std::size_t last = rows.size() - 1;
+  if (index != last) {
+    cache.move_row(static_cast<std::int64_t>(last), static_cast<std::int64_t>(index));
+    kept[index] = std::move(kept[last]);
+    kept[last] = Kept();
+    rows[index] = std::move(rows[last]);
+  }
+  rows.pop_back();
+}
+
+void Engine::Impl::drop_cancelled() {
+  for (std::size_t r = rows.size(); r-- > 0;) {
+    if (!rows[r]->ticket->cancelled()) continue;
+    const std::unique_ptr<Sequence> gone = std::move(rows[r]);
+    leave(r);
+    gone->end(FinishReason::cancelled);
+    const std::lock_guard lock(mutex);
+    ++totals.cancelled;
+  }
+  std::vector<std::unique_ptr<Sequence>> gone;
+  {
+    const std::lock_guard lock(mutex);
+    for (auto& sequence : waiting) {
+      if (sequence->ticket->cancelled()) gone.push_back(std::move(sequence));
+    }
+    std::erase(waiting, nullptr);
+    totals.waiting = std::ssize(waiting);
+    totals.running = std::ssize(rows);
+    totals.cancelled += std::ssize(gone);
+  }
+  for (const auto& sequence : gone) sequence->end(FinishReason::cancelled);
+}
+
+void Engine::Impl::loop() {
+  const at::NoGradGuard no_grad;
+  set_num_threads(options.threads);  // the setting is each thread's own
+  for (;;) {
+    {
+      std::unique_lock lock(mutex);
+      wake.wait(lock, [this] { return stopping || !waiting.empty() || !rows.empty(); });
+      if (stopping) break;
+    }
+    const auto start = Clock::now();
+    drop_cancelled();
+    admit();
+    step();
+    const std::lock_guard lock(mutex);
+    totals.running = std::ssize(rows);
+    totals.busy_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    totals.cache_bytes = cache.bytes();
+  }
+  for (const auto& sequence : rows) sequence->end(FinishReason::cancelled);
+  rows.clear();
+  std::deque<std::unique_ptr<Sequence>> left;
+  {
+    const std::lock_guard lock(mutex);
+    left.swap(waiting);
+  }
+  for (const auto& sequence : left) sequence->end(FinishReason::cancelled);
+}
+
+// One chunk of prompts, if any is not computed yet, and one token of every sequence that is.
+void Engine::Impl::step() {
+  const auto left = [&](std::size_t r) {
+    return std::ssize(rows[r]->ids) - cache.row_length(static_cast<std::int64_t>(r));
+  };
+  std::size_t first = 0;
+  while (first < rows.size() && left(first) < 2) ++first;
+  if (first < rows.size()) {
+    std::vector<std::int64_t> counts;
+    std::int64_t widest = 0;
+    for (std::size_t r = first; r < rows.size(); ++r) {
+      const std::int64_t count = left(r) < 2 ? 0 : std::min(left(r), options.chunk_tokens);
+      const std::int64_t wider = std::max(widest, count);
+      if (!counts.empty() && (std::ssize(counts) + 1) * wider > options.chunk_tokens) break;
+      widest = wider;
+      counts.push_back(count);
+    }
+    while (counts.back() == 0) counts.pop_back();
+    pass(first, counts);
+    drop_cancelled();
+  }
+  std::vector<std::int64_t> counts;
+  bool any = false;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    counts.push_back(left(r) == 1 ? 1 : 0);
+    any = any || counts.back() == 1;
+  }
+  if (any) pass(0, counts);
+}
+
+void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& counts) {
+  const auto B = std::ssize(counts);
+  const std::int64_t T = *std::max_element(counts.begin(), counts.end());
+  ended.assign(rows.size(), false);
+  try {
+    at::Tensor ids = at::zeros({B, T}, at::kLong), mask = at::zeros({B, T}, at::kLong);
+    std::vector<std::int64_t> begins;
+    std::vector<RowGates::Row> gate_rows;
+    bool padded = false;
+    for (std::int64_t b = 0; b < B; ++b) {
+      Sequence& sequence = *rows[first + static_cast<std::size_t>(b)];
+      const std::int64_t count = counts[static_cast<std::size_t>(b)];
+      begins.push_back(cache.row_length(static_cast<std::int64_t>(first) + b));
+      std::copy_n(sequence.ids.begin() + begins.back(), count, ids.mutable_data_ptr<std::int64_t>() + b * T);
+      std::fill_n(mask.mutable_data_ptr<std::int64_t>() + b * T, count, 1);
+      padded = padded || count < T;
+      gate_rows.push_back({sequence.editor ? &*sequence.editor : nullptr,
+                           sequence.task.gates ? &sequence.event.gates : nullptr, count});
+    }
+    cache.select(static_cast<std::int64_t>(first), counts);
+    ForwardOptions forward;
+    forward.cache = &cache;
+    if (gates.begin(std::move(gate_rows))) forward.observer = &gates;
+    const at::Device device = model.parameters().device();
+    if (padded) forward.attention_mask_BT = mask.to(device);
+    const at::Tensor hidden_BTC = model.hidden(ids.to(device), forward);
+
+    std::vector<std::int64_t> due;  // rows whose last token was computed
+    std::vector<at::Tensor> states;
+    bool logprobs = false;
+    for (std::int64_t b = 0; b < B; ++b) {
+      const std::size_t r = first + static_cast<std::size_t>(b);
+      Sequence& sequence = *rows[r];
+      const std::int64_t begin = begins[static_cast<std::size_t>(b)], count = counts[static_cast<std::size_t>(b)];
+      kept[r].ids.insert(kept[r].ids.end(), sequence.ids.begin() + begin, sequence.ids.begin() + begin + count);
+      if (sequence.task.prompt_logprobs && count > 0 && begin < sequence.prompt_size()) {
+        prompt_results(sequence, hidden_BTC[b], begin, count);
+      }
+      if (count == 0 || begin + count < std::ssize(sequence.ids)) continue;
+      due.push_back(static_cast<std::int64_t>(r));
+      states.push_back(hidden_BTC[b][count - 1]);
+      logprobs = logprobs || sequence.task.top_logprobs >= 0;
+    }
+    if (!due.empty()) {
+      at::Tensor states_NC = at::empty({std::ssize(states), hidden_BTC.size(2)}, hidden_BTC.options());
+      for (std::size_t i = 0; i < states.size(); ++i) states_NC[static_cast<std::int64_t>(i)].copy_(states[i]);
+      const at::Tensor logits_NV = model.head(states_NC).to(at::kCPU).contiguous();
+      const at::Tensor logprobs_NV = logprobs ? at::log_softmax(logits_NV, -1) : at::Tensor();
+      const auto V = static_cast<std::size_t>(logits_NV.size(1));
+      for (std::size_t i = 0; i < due.size(); ++i) {
+        Sequence& sequence = *rows[static_cast<std::size_t>(due[i])];
+        std::span<const float> logprobs_V;
+        if (sequence.task.top_logprobs >= 0) logprobs_V = {logprobs_NV.const_data_ptr<float>() + i * V, V};
+        try {
+          next_token(sequence, {logits_NV.mutable_data_ptr<float>() + i * V, V}, logprobs_V);
+          ended[static_cast<std::size_t>(due[i])] = sequence.event.finish != FinishReason::none;
+        } catch (const Error& error) {
+          sequence.event.finish = FinishReason::error;
+          sequence.event.code = error.code();
+          sequence.event.error = error.what();
+          ended[static_cast<std::size_t>(due[i])] = true;
+          // Nothing of a row that is not finite may be weighed again, not even with zero.
+          cache.wipe_row(due[i]);
+          kept[static_cast<std::size_t>(due[i])] = Kept();
+        }
+      }
+      const std::lock_guard lock(mutex);
+      totals.new_tokens += std::ssize(due);
+    }
+    const std::lock_guard lock(mutex);
+    ++totals.passes;
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    const std::string what = error.what();
+    for (std::size_t r = first; r < first + counts.size(); ++r) {
+      if (counts[r - first] == 0) continue;
+      rows[r]->event.finish = FinishReason::error;
+      rows[r]->event.code = known ? known->code() : ExitCode::internal;
+      rows[r]->event.error = what.substr(0, what.find('\n'));
+      ended[r] = true;
+      cache.wipe_row(static_cast<std::int64_t>(r));
+      kept[r] = Kept();
+    }
+  }
+  for (std::size_t r = rows.size(); r-- > 0;) {
+    Sequence& sequence = *rows[r];
+    if (!ended[r]) {
+      const EngineEvent& event = sequence.event;
+      if (!event.tokens.empty() || !event.text.empty()) sequence.tell();
+      continue;
+    }
+    const std::unique_ptr<Sequence> gone = std::move(rows[r]);
+    leave(r);
+    {
+      const std::lock_guard lock(mutex);
+      ++(gone->event.finish == FinishReason::error ? totals.failed : totals.finished);
+      totals.running = std::ssize(rows);
+    }
+    gone->tell();
+  }
+}
+
+// Of the prompt's tokens begin + 1 to begin + count, which the states predict.
+void Engine::Impl::prompt_results(Sequence& sequence, const at::Tensor& hidden_TC, std::int64_t begin,
+                                  std::int64_t count) {
+  const std::int64_t targets = std::min(count, sequence.prompt_size() - begin - 1);
+  constexpr std::int64_t block = 128;  // rows of logits held at once
+  for (std::int64_t t = 0; t < targets; t += block) {
+    const std::int64_t n = std::min(block, targets - t);
+    const at::Tensor logprobs = at::log_softmax(model.head(hidden_TC.narrow(0, t, n)), -1).to(at::kCPU).contiguous();
+    const auto V = static_cast<std::size_t>(logprobs.size(1));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::span<const float> row{logprobs.const_data_ptr<float>() + static_cast<std::size_t>(i) * V, V};
+      const std::int64_t id = sequence.ids[static_cast<std::size_t>(begin + t + i + 1)];
+      const TokenResult result = token_result(row, id, std::max<std::int64_t>(0, sequence.task.top_logprobs));
+      if (!std::isfinite(result.logprob)) fail(ExitCode::non_finite, "the model's log-probabilities are not finite");
+      sequence.event.prompt.push_back(result);
+    }
+  }
+}
+
+void Engine::Impl::next_token(Sequence& sequence, std::span<float> logits, std::span<const float> logprobs) {
+  const EngineTask& task = sequence.task;
+  EngineEvent& event = sequence.event;
+  if (task.max_new_tokens == 0) {
+    event.finish = FinishReason::length;
+    return;
+  }
+  const auto position = static_cast<std::uint64_t>(sequence.new_tokens());
+  if (task.sampling.changes_logits()) {
+    apply_penalties(logits, task.sampling, task.prompt,
+                    std::span<const std::int64_t>(sequence.ids).subspan(task.prompt.size()));
+  }
+  const std::int64_t id = sample_token(logits, task.sampling, 0, position);
+  event.tokens.push_back(logprobs.empty() ? TokenResult{id, 0, {}} : token_result(logprobs, id, task.top_logprobs));
+  sequence.ids.push_back(id);
+  const bool ends = std::find(task.stop_ids.begin(), task.stop_ids.end(), id) != task.stop_ids.end();
+  if (ends || (id == tokenizer.eos_id() && !task.ignore_eos)) {
+    event.finish = FinishReason::stop;
+  } else {
+    // The model's vocabulary may be larger than the tokenizer's; such ids have no text.
+    if (id < tokenizer.vocab_size()) event.text += sequence.text->push(id);
+    if (sequence.text->stopped()) {
+      event.finish = FinishReason::stop;
+    } else if (sequence.new_tokens() >= task.max_new_tokens) {
+      event.finish = FinishReason::length;
+    }
+  }
+  if (event.finish != FinishReason::none) event.text += sequence.text->finish();
+}
+
+Engine::Engine(Model& model, const Tokenizer& tokenizer, const EngineOptions& options) {
+  if (options.max_rows < 1 || options.max_rows > 1024) {
+    fail(ExitCode::usage, "a batch of ", options.max_rows, " sequences must be at least 1 and at most 1024");
+  }
+  if (options.chunk_tokens < 1)
+    fail(ExitCode::usage, "a chunk of ", options.chunk_tokens, " tokens must be positive");
+  if (options.max_waiting < 0) fail(ExitCode::usage, "a queue of ", options.max_waiting, " must not be negative");
+  if (options.max_context < 0) fail(ExitCode::usage, "a context of ", options.max_context, " must not be negative");
+  impl_ = std::make_unique<Impl>(model, tokenizer, options);
+}
+Engine::~Engine() = default;
+
+void Engine::check(const EngineTask& task) const {
+  const std::int64_t vocabulary = vocab_size();
+  if (task.prompt.empty()) fail(ExitCode::data, "a prompt must have at least one token");
+  for (const std::int64_t id : task.prompt) {
+    if (id < 0 || id >= vocabulary) {
+      fail(ExitCode::data, "token id ", id, " is outside the vocabulary of ", vocabulary);
+    }
+  }
+  if (task.max_new_tokens < 0) fail(ExitCode::usage, task.max_new_tokens, " new tokens: a number of at least 0");
+  const auto length = std::ssize(task.prompt);
+  if (length + task.max_new_tokens > impl_->context) {
+    fail(ExitCode::config, "the context is ", impl_->context, " tokens long; a prompt of ", length, " tokens and ",
+         task.max_new_tokens, " new ones are ", length + task.max_new_tokens);
+  }
+  check_sampling(task.sampling);
+  for (const auto& [id, value] : task.sampling.bias) {
+    if (id < 0 || id >= vocabulary) {
+      fail(ExitCode::data, "token id ", id, " of the bias is outside the vocabulary of ", vocabulary);
+    }
+    if (!std::isfinite(value)) fail(ExitCode::usage, "the bias of token id ", id, " must be finite");
+  }
+  if (task.gates && impl_->layout.empty()) fail(ExitCode::usage, "this model has no gates");
+  if (!task.intervention.empty()) parse_row_intervention(task.intervention, impl_->space);
+}
+
+std::vector<std::shared_ptr<EngineTicket>> Engine::submit(std::vector<EngineTask> tasks,
+                                                          std::vector<EngineSink> sinks) {
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<std::shared_ptr<EngineTicket>> tickets;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    check(tasks[i]);
+    auto sequence = std::make_unique<Sequence>();
+    sequence->ids = tasks[i].prompt;
+    sequence->text.emplace(impl_->tokenizer, tasks[i].stop);
+    std::vector<std::int64_t> known = tasks[i].prompt;
+    std::erase_if(known, [&](std::int64_t id) { return id >= impl_->tokenizer.vocab_size(); });
+    sequence->text->begin(known);
+    if (!tasks[i].intervention.empty()) {
+      sequence->editor.emplace(parse_row_intervention(tasks[i].intervention, impl_->space));
+    }
+    sequence->task = std::move(tasks[i]);
+    sequence->sink = std::move(sinks[i]);
+    sequence->ticket = std::make_shared<EngineTicket>();
+    tickets.push_back(sequence->ticket);
+    sequences.push_back(std::move(sequence));
+  }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const std::int64_t free = impl_->options.max_rows - impl_->totals.running;
+    const std::int64_t room =
+        impl_->options.max_waiting + std::max<std::int64_t>(0, free) - std::ssize(impl_->waiting);
+    if (std::ssize(sequences) > room && !(impl_->waiting.empty() && room > 0)) return {};
+    for (auto& sequence : sequences) impl_->waiting.push_back(std::move(sequence));
+    impl_->totals.waiting = std::ssize(impl_->waiting);
+  }
+  impl_->wake.notify_all();
+  return tickets;
+}
+
+EngineCounts Engine::counts() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->totals;
+}
+
+const std::vector<GateEntry>& Engine::gate_layout() const { return impl_->layout; }
+std::int64_t Engine::gate_heads() const { return impl_->space.heads; }
+std::int64_t Engine::max_context() const { return impl_->context; }
+std::int64_t Engine::vocab_size() const { return impl_->model.config().vocab_size; }
+
+}  // namespace satformer

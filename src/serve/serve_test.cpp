@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/tokenizer.h"
+#include "serve/chat.h"
+#include "serve/fields.h"
+#include "serve/generation_format.h"
+#include "serve/metrics.h"
+#include "serve/token_text.h"
+
+namespace satformer::serve {
+namespace {
+
+// Status of what an action throws, 0 if nothing.
+template <class Action>
+int status_of(const Action& action) {
+  try {
+    action();
+  } catch (const ApiError& error) {
+    const Json json = Json::parse(error.reply().body);
+    EXPECT_EQ(json["error"].size(), 4u);
+    return error.status();
+  }
+  return 0;
+}
+
+TEST(Fields, TypesBoundsAndUnknownNames) {
+  const Json body = parse_body(R"({"a": 3, "b": 1.5, "c": "x", "d": true, "e": ["x", "y"], "f": null, "g": 1e300})");
+  const Fields fields(body, {"a", "b", "c", "d", "e", "f", "g"});
+  EXPECT_EQ(fields.integer("a", 0, 0, 3), 3);
+  EXPECT_EQ(fields.number("b", 0, 0, 2), 1.5);
+  EXPECT_EQ(fields.number("a", 0, 0, 3), 3.0);
+  EXPECT_EQ(fields.text("c", ""), "x");
+  EXPECT_TRUE(fields.flag("d", false));
+  EXPECT_EQ(fields.texts("e"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(fields.texts("c"), std::vector<std::string>{"x"});
+  EXPECT_EQ(fields.integer("f", 7, 0, 9), 7);
+  EXPECT_FALSE(fields.has("f"));
+  EXPECT_EQ(status_of([&] { fields.integer("a", 0, 0, 2); }), 400);
+  EXPECT_EQ(status_of([&] { fields.integer("b", 0, 0, 2); }), 400);
+  EXPECT_EQ(status_of([&] { fields.number("d", 0, 0, 2); }), 400);
+  EXPECT_EQ(status_of([&] { fields.number("g", 0, 0, 2); }), 400);
+  EXPECT_EQ(status_of([&] { fields.flag("a", false); }), 400);
+  EXPECT_EQ(status_of([&] { fields.text("a", ""); }), 400);
+  EXPECT_EQ(status_of([&] { fields.texts("a"); }), 400);
+  try {
+    Fields(body, {"a", "b", "c", "d", "e", "f", "gg"});
+    FAIL();
+  } catch (const ApiError& error) {
+    EXPECT_STREQ(error.what(), "field 'g' is unknown. Did you mean 'gg'?");
+  }
+}
+
+TEST(Fields, BodiesThatAreNoObject) {
+  for (const char* body : {"", "[", "[]", "1", "{\"a\":1,\"a\":2}", "{\"a\":\"\xFF\"}", "{\"a\":1e999}", "{} x"}) {
+    EXPECT_EQ(status_of([&] { parse_body(body); }), 400) << body;
+  }
+  std::string many = "{\"k\":0";
+  for (int i = 0; i < 10000; ++i) many += ",\"k" + std::to_string(i) + "\":1";
+  EXPECT_EQ(status_of([&] { parse_body(many + "}"); }), 400);
+  EXPECT_EQ(status_of([&] { parse_body("{\"text\":\"" + std::string(20000, ':') + "\"}"); }), 0);
+}
+
+TEST(Fields, TokenIds) {
+  EXPECT_EQ(token_ids(Json::parse("[0, 5, 258]"), 259, "prompt"), (std::vector<std::int64_t>{0, 5, 258}));
+  for (const char* bad :
+       {"[-1]", "[259]", "[1.5]", "[true]", "[\"1\"]", "[null]", "[18446744073709551615]", "[2147483648]"}) {
+    EXPECT_EQ(status_of([&] { token_ids(Json::parse(bad), 259, "prompt"); }), 400) << bad;
+  }
+}
+
+TEST(TokenText, SpecialTokensAreOneIdAndPartsOfCharactersHaveNames) {
+  const auto tokenizer = make_byte_tokenizer();
+  const TokenText text(*tokenizer, false);
+  EXPECT_EQ(text.encode("</s>", true, true), std::vector<std::int64_t>{tokenizer->eos_id()});
+  EXPECT_EQ(text.encode("a</s>b<s", true, true).size(), 5u);
+  EXPECT_EQ(text.encode("a</s>b", true, false).size(), 6u);
+  EXPECT_TRUE(text.encode("", true, true).empty());
+  EXPECT_EQ(TokenText(*tokenizer, true).encode("", true, true), std::vector<std::int64_t>{tokenizer->bos_id()});
+  EXPECT_TRUE(TokenText(*tokenizer, true).encode("", false, true).empty());
+  EXPECT_EQ(text.name(3 + 'a'), "a");
+  EXPECT_EQ(text.name(3 + 0xE2), "bytes:\\xe2");
+  EXPECT_EQ(text.name(tokenizer->eos_id()), "</s>");
+  EXPECT_EQ(text.name(5000), "<id 5000>");
+  EXPECT_EQ(text.decode({3 + 0xC3, 3 + 0xA9, 3 + 0xE2, 5000}), "\xC3\xA9\xEF\xBF\xBD");
+}
+
+TEST(LogprobLists, EntriesAreUniqueAndOffsetsCountCharacters) {
+  const auto tokenizer = make_byte_tokenizer();
+  const TokenText text(*tokenizer, false);
+  LogprobLists lists(text, 0);
+  Json json = LogprobLists::empty();
+  const std::int64_t first = 3 + 0xC3, second = 3 + 0xA9, x = 3 + 'x';
+  lists.add_prompt({first, second}, {{second, -0.5f, {{x, -0.25f}}}}, json);
+  // Two ids without text of their own in the vocabulary: one name, the larger value.
+  lists.add({x, -1.0f, {{x, -1.0f}, {7000, -2.0f}, {7000, -3.0f}}}, json);
+  EXPECT_EQ(json["text_offset"], Json::parse("[0, 0, 1]"));
+  EXPECT_EQ(json["tokens"], Json::parse(R"(["bytes:\\xc3", "bytes:\\xa9", "x"])"));
+  EXPECT_EQ(json["token_logprobs"], Json::parse("[null, -0.5, -1.0]"));
+  EXPECT_EQ(json["top_logprobs"],
+            Json::parse(R"([null, {"x": -0.25, "bytes:\\xa9": -0.5}, {"x": -1.0, "<id 7000>": -2.0}])"));
+}
+
+TEST(Chat, MessagesAndTemplates) {
+  const auto read = [](const char* messages) {
+    const Json body = {{"messages", Json::parse(messages)}};
+    return read_messages(Fields(body, {"messages"}));
+  };
+  const auto messages = read(R"([{"role": "developer", "content": "S"}, {"role": "user", "content": [{"type": "text",
+      "text": "U"}, {"type": "text", "text": "V"}]}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "W"}])");
+  EXPECT_EQ(ChatTemplate().prompt(messages), "S\nUser: UV\nAssistant: A\nUser: W\nAssistant:");
+  EXPECT_EQ(ChatTemplate::by_name("chatml").prompt({messages[3]}),
+            "<|im_start|>user\nW<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(ChatTemplate::by_name("llama2").prompt({messages[0], messages[3]}),
+            "[INST] <<SYS>>\nS\n<</SYS>>\n\nW [/INST]");
+  EXPECT_EQ(ChatTemplate::recognise("{{ '<|start_header_id|>' }}").name(), "llama3");
+  EXPECT_THROW(ChatTemplate::recognise("{{ messages }}"), Error);
+  for (const char* bad :
+       {"[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])", R"([{"role": "tool", "content": "x"}])",
+        R"([{"role": "user", "content": 1}])", R"([{"role": "user", "content": [{"type": "image"}]}])"}) {
+    EXPECT_EQ(status_of([&] { read(bad); }), 400) << bad;
+  }
+}
+
+TEST(Metrics, HistogramsAddUp) {
+  Metrics metrics;
+  for (const double seconds : {0.001, 0.03, 0.03, 100.0}) metrics.first_token(seconds);
+  const std::string text = metrics.text(nullptr, nullptr);
+  for (const char* line : {"satformer_ready 0\n", "satformer_first_token_seconds_bucket{le=\"0.005\"} 1\n",
+                           "satformer_first_token_seconds_bucket{le=\"0.05\"} 3\n",
+                           "satformer_first_token_seconds_bucket{le=\"60\"} 3\n",
+                           "satformer_first_token_seconds_bucket{le=\"+Inf\"} 4\n",
+                           "satformer_first_token_seconds_count 4\n", "satformer_request_seconds_count 0\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+}
+
+}  // namespace
+}  // namespace satformer::serve
