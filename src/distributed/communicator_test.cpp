@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <map>
 
 #include "base/test_error.h"
 #include "distributed/environment.h"
+#include "distributed/ranks.h"
 #include "distributed/test_ranks.h"
 
 namespace satformer {
@@ -74,6 +76,22 @@ TEST(Communicator, OperationsOverSockets) {
       expect_quiet(run_ranks(size, check_operations));
     }
   }
+}
+
+// tests/distributed starts this test by mpirun.
+TEST(Communicator, OperationsOverMpi) {
+  const RankEnvironment environment = rank_environment([](const char* name) { return std::getenv(name); });
+  if (environment.starter != Starter::mpi) GTEST_SKIP() << "not started by mpirun";
+  std::unique_ptr<Communicator> ranks;
+  try {
+    ranks = connect_ranks(environment, {.timeout = 60});
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::config) GTEST_SKIP() << error.what();
+    throw;
+  }
+  EXPECT_STREQ(ranks->engine(), "MPI");
+  check_operations(*ranks);
+  ranks->finish();
 }
 
 TEST(Communicator, AFailedRankIsNamedToAllOthers) {

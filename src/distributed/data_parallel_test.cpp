@@ -86,7 +86,7 @@ TEST(DataParallel, SumsGradientsOverRanks) {
 TEST(DataParallel, ShardedStretchesCoverEveryElementOnceWithEqualBits) {
   for (const int size : {2, 3}) {
     std::vector<double> norms(2);
-    std::vector<at::Tensor> plain, sharded;
+    std::vector<std::vector<at::Tensor>> of_way(2);  // plain, sharded
     const auto errors = run_ranks(size, [&](Communicator& ranks) {
       for (const bool shard : {false, true}) {
         Fixture f;
@@ -122,14 +122,15 @@ TEST(DataParallel, ShardedStretchesCoverEveryElementOnceWithEqualBits) {
         }
         if (ranks.rank() == 0) {
           norms[shard] = norm;
-          (shard ? sharded : plain) = gradients;
+          of_way[shard] = gradients;
         }
       }
     });
     for (const std::string& error : errors) EXPECT_EQ(error, "");
     EXPECT_EQ(norms[0], norms[1]);
-    ASSERT_EQ(plain.size(), sharded.size());
-    for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(plain[i].equal(sharded[i])) << i;
+    ASSERT_EQ(of_way[0].size(), 5u);
+    ASSERT_EQ(of_way[1].size(), 5u);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(of_way[0][i].equal(of_way[1][i])) << i;
   }
 }
 

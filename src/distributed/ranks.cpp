@@ -1,8 +1,10 @@
 #include "distributed/ranks.h"
 
+#include <c10/util/Logging.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -16,6 +18,20 @@ std::string first_line(const char* text) {
   return all.substr(0, all.find('\n'));
 }
 
+// c10d logs every failed attempt with a stack of calls; the error that follows says it in a line.
+class QuietC10d {
+ public:
+  QuietC10d() : level_(FLAGS_caffe2_log_level) {
+    if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  }
+  ~QuietC10d() { FLAGS_caffe2_log_level = level_; }
+  QuietC10d(const QuietC10d&) = delete;
+  QuietC10d& operator=(const QuietC10d&) = delete;
+
+ private:
+  const int level_;
+};
+
 // c10d's store, which every Python program of torchrun's uses too. Where the agent serves it, all ranks are clients.
 c10::intrusive_ptr<c10d::TCPStore> open_store(const RankEnvironment& e, double timeout) {
   c10d::TCPStoreOptions options;
@@ -23,6 +39,7 @@ c10::intrusive_ptr<c10d::TCPStore> open_store(const RankEnvironment& e, double t
   options.isServer = !e.agent_store && e.rank == 0;
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
+  const QuietC10d quiet;
   try {
     return c10::make_intrusive<c10d::TCPStore>(e.store_host, options);
   } catch (const std::exception& error) {
@@ -33,6 +50,7 @@ c10::intrusive_ptr<c10d::TCPStore> open_store(const RankEnvironment& e, double t
 
 // Rank 0's endpoint, through the store.
 Endpoint share_root(c10d::TCPStore& store, const RankEnvironment& e, const Listener& listener) {
+  const QuietC10d quiet;
   const std::string key = e.store_prefix + "root";
   try {
     if (e.rank == 0) {

@@ -75,7 +75,7 @@ class Equality(RankCase):
 
     def test_evaluation_is_shared(self):
         self.train(1, "--config", self.config("run", 2))
-        arguments = [self.run_dir("run"), "--data-dir", self.data, "--prefix", "train", "--batch-size", "5"]
+        arguments = ["--model", self.run_dir("run"), "--data-dir", self.data, "--prefix", "train", "--batch-size", "5"]
         results = []
         for size in (1, 2, 3):
             output = os.path.join(self.folder, "eval%d.json" % size)
