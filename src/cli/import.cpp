@@ -54,8 +54,11 @@ int run_import(std::span<const std::string> arguments) {
     const ExportCheck check = check_export(model, tokenizer.get(), source, python, true);
     print_check(check);
     if (!check.passes(tolerance)) {
-      fail(ExitCode::check_failed, "transformers and this program differ by more than ", tolerance,
-           " of the largest logit, ", check.size, "; nothing was written");
+      const std::string problem = check.transformers ? check.transformers->problem : std::string();
+      fail(ExitCode::check_failed, "transformers and this program differ",
+           problem.empty() ? concat(" by more than ", tolerance, " of the largest logit, ", check.size)
+                           : ": " + problem,
+           "; nothing was written");
     }
   }
   if (stored_type(loaded.directory) == at::kBFloat16) model.parameters().to(at::kBFloat16);

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""export, import, retrofit and tokenize. usage: models_cli_test.py SATFORMER TESTS"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SATFORMER, TESTS = sys.argv[1], pathlib.Path(sys.argv[2])
+PYTHON = os.environ.get("SATFORMER_TEST_PYTHON", "python3")
+CLASSES = {
+    "transformer": "TransformerForCausalLM",
+    "resformer": "ResFormerForCausalLM",
+    "satformer": "SATFormerForCausalLM",
+    "denseformer": "DenseFormerForCausalLM",
+    "muddformer": "MUDDFormerForCausalLM",
+    "hyperconnections": "HyperConnectionsForCausalLM",
+}
+
+
+def run(*arguments, code=0, text=None):
+    result = subprocess.run([SATFORMER, *map(str, arguments)], capture_output=True, text=True, input=text)
+    if result.returncode != code:
+        raise AssertionError(f"{arguments}: {result.returncode}, not {code}\n{result.stdout}{result.stderr}")
+    return result.stderr if code else result.stdout
+
+
+def read_tensors(path):
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size :]
+    return {name: (t["dtype"], t["shape"], body[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
+def write_tensors(path, tensors):
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+
+
+def has_transformers():
+    code = "import torch, transformers"
+    try:
+        return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+class ModelsTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.dir = pathlib.Path(holder.name)
+
+    def golden(self, case):
+        folder = self.dir / case
+        folder.mkdir()
+        spec = json.loads((TESTS / "golden" / f"{case}.json").read_text())
+        tensors = read_tensors(TESTS / "golden" / f"{case}.safetensors")
+        params = {name[6:]: t for name, t in tensors.items() if name.startswith("param.")}
+        write_tensors(folder / "model.safetensors", params)
+        config = {"architectures": [CLASSES[spec["arch"]]], "model_type": spec["arch"], **spec["config_overrides"]}
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
+    def export(self, model, out, *more):
+        asked = ("--python", PYTHON) if TRANSFORMERS else ()
+        return run("export", "--to", "hf", self.dir / out, "--model", model, *asked, *more)
+
+    def test_six_architectures_go_out_and_come_back(self):
+        for case in CLASSES:
+            model = self.golden(case)
+            said = self.export(model, f"out-{case}")
+            self.assertIn("read back     max |delta logit| 0.00e+00", said)
+            if TRANSFORMERS:
+                self.assertIn("greedy continuations equal", said)
+            card = (self.dir / f"out-{case}" / "README.md").read_text()
+            self.assertIn("Checked when exported", card)
+            run("import", "--from", "hf", self.dir / f"out-{case}", "-o", self.dir / f"back-{case}")
+            first = read_tensors(model / "model.safetensors")
+            again = read_tensors(self.dir / f"back-{case}" / "model.safetensors")
+            for name, tensor in again.items():
+                self.assertEqual(tensor[2], first[name][2], name)
+
+    def test_plain_decoder_is_llama(self):
+        model = self.golden("transformer_gqa_untied_noqknorm")
+        self.export(model, "llama")
+        config = json.loads((self.dir / "llama/config.json").read_text())
+        self.assertEqual(config["architectures"], ["LlamaForCausalLM"])
+        self.assertNotIn("auto_map", config)
+        self.assertIn("model.layers.0.self_attn.q_proj.weight", read_tensors(self.dir / "llama/model.safetensors"))
+        for key, value, word in [
+            ("rope_scaling", {"rope_type": "yarn", "factor": 2.0}, "rope_scaling"),
+            ("attention_bias", True, "attention_bias"),
+            ("head_dim", 6, "head_dim"),
+            ("hidden_act", "gelu", "hidden_act"),
+            ("model_type", "gpt2", "GELU"),
+            ("model_type", "lama", "Did you mean 'llama'"),
+            ("quantization_config", {"bits": 4}, "quantization_config"),
+            ("num_attention_heads", "four", "num_attention_heads"),
+        ]:
+            (self.dir / "llama/config.json").write_text(json.dumps({**config, key: value}))
+            error = run("import", "--from", "hf", self.dir / "llama", "-o", self.dir / "bad", code=5)
+            self.assertIn(word, error)
+            self.assertFalse((self.dir / "bad").exists())
+
+    def test_parts(self):
+        model = self.golden("satformer")
+        self.export(model, "parts", "--max-shard-size", "20KB")
+        index = json.loads((self.dir / "parts/model.safetensors.index.json").read_text())
+        self.assertGreater(len(set(index["weight_map"].values())), 2)
+        run("import", "--from", "hf", self.dir / "parts", "-o", self.dir / "whole")
+        name = sorted(set(index["weight_map"].values()))[0]
+        (self.dir / "parts" / name).unlink()
+        self.assertIn(name, run("import", "--from", "hf", self.dir / "parts", "-o", self.dir / "b", code=5))
+
+    def test_targets_are_kept(self):
+        model = self.golden("satformer")
+        (self.dir / "full").mkdir()
+        (self.dir / "full/mine.txt").write_text("keep")
+        self.assertIn("--overwrite", run("export", "--to", "hf", self.dir / "full", "--model", model, code=2))
+        error = run("export", "--to", "hf", self.dir / "n", "--model", model, "--python", "/nowhere/python", code=2)
+        self.assertIn("/nowhere/python", error)
+        self.assertFalse((self.dir / "n").exists())
+        self.assertIn("gguff", run("export", "--to", "gguff", self.dir / "n", "--model", model, code=2))
+        self.assertIn("5 bananas", run("export", "--to", "hf", self.dir / "n", "--model", model, "--max-shard-size", "5 bananas", code=2))
+        self.assertEqual((self.dir / "full/mine.txt").read_text(), "keep")
+
+    def test_retrofit_starts_as_the_same_function(self):
+        model = self.golden("transformer")
+        for add in ["satformer", "satformer[gate=identity,granularity=head]", "resformer", "lime"]:
+            said = run("retrofit", "--from", model, "--add", add, "-o", self.dir / "r", "--overwrite")
+            self.assertIn("max |delta| 0.00e+00", said)
+        said = run("retrofit", "--from", model, "--add", "satformer[gate=relu]", "-o", self.dir / "relu")
+        self.assertNotIn("max |delta| 0.00e+00", said)
+        self.assertIn("already", run("retrofit", "--from", self.dir / "relu", "--add", "satformer", "-o", self.dir / "x", code=2))
+        self.assertIn("'gate'", run("retrofit", "--from", model, "--add", "satformer[gat=tanh]", "-o", self.dir / "x", code=2))
+        self.assertIn("factorised", run("retrofit", "--from", model, "--add", "satformer[granularity=factorised]", "-o", self.dir / "x", code=2))
+
+    def test_tokenize(self):
+        folder = TESTS / "models/tokenizers/llama3"
+        ids = run("tokenize", "-t", folder, "--text", "The gate 12").split()
+        self.assertEqual(run("tokenize", "-t", folder, "--decode", "--text", " ".join(ids)), "The gate 12")
+        self.assertEqual(run("tokenize", "-t", "byte", "--count", text="abc"), "3\n")
+        self.assertEqual(run("tokenize", "-t", "byte", "--lines", "--eos", text="a\nb\n"), "100 2\n101 2\n")
+        self.assertIn("'x'", run("tokenize", "-t", "byte", "--decode", "--text", "1 x", code=4))
+        self.assertIn("300", run("tokenize", "-t", "byte", "--decode", "--text", "300", code=4))
+
+
+TRANSFORMERS = has_transformers()
+print(f"transformers: {'asked' if TRANSFORMERS else 'not asked, ' + PYTHON + ' has none'}", flush=True)
+unittest.main(argv=sys.argv[:1])
