@@ -69,7 +69,7 @@ struct App::Impl {
   std::unique_ptr<LoadedParts> parts;
   std::unique_ptr<GenerationContext> context;
   std::atomic<bool> ready{false};  // parts and context are there
-  std::optional<Workers> workers{std::in_place, 2};
+  Workers workers{2};
 };
 
 std::optional<HttpReply> App::Impl::admit(const HttpRequest& head) const {
@@ -115,7 +115,7 @@ void App::Impl::handle(const std::shared_ptr<HttpExchange>& exchange) {
   const bool worker = std::any_of(std::begin(routes), std::end(routes),
                                   [&](const Route& route) { return path == route.path && route.worker; });
   if (!worker) return answer(exchange);
-  workers->post([this, exchange] { answer(exchange); });
+  workers.post([this, exchange] { answer(exchange); });
 }
 
 void App::Impl::answer(const std::shared_ptr<HttpExchange>& exchange) {
@@ -251,11 +251,11 @@ HttpHandlers App::handlers() {
 void App::set_ready(const LoadedParts& parts) {
   impl_->parts = std::make_unique<LoadedParts>(parts);
   impl_->context = std::make_unique<GenerationContext>(
-      GenerationContext{parts.engine, parts.text, *impl_->workers, impl_->metrics, impl_->options.model_name});
+      GenerationContext{parts.engine, parts.text, impl_->workers, impl_->metrics, impl_->options.model_name});
   impl_->ready = true;
 }
 
-void App::set_stopped() { impl_->workers.reset(); }
+void App::set_stopped() { impl_->workers.stop(); }
 
 void App::set_counts(const HttpCounts* counts) { impl_->http = counts; }
 

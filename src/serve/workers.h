@@ -15,14 +15,18 @@ class Workers {
   explicit Workers(int threads) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
   }
-  // Work that has not begun is dropped.
-  ~Workers() {
+  ~Workers() { stop(); }
+  // Work that has not begun is dropped, and so is what is posted later.
+  void stop() {
+    std::deque<std::function<void()>> dropped;
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
+      dropped.swap(queue_);
     }
     wake_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -31,6 +35,7 @@ class Workers {
   void post(std::function<void()> work) {
     {
       const std::lock_guard lock(mutex_);
+      if (stopping_) return;
       queue_.push_back(std::move(work));
     }
     wake_.notify_one();
