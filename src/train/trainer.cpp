@@ -166,13 +166,15 @@ bool Trainer::train_step() {
   const double norm = optimizer_.gradient_norm();
   check_finite(step.loss, norm);
   time_.saw_pass((now() - start) / static_cast<double>(batches.size()));
+  // Of marked data too, the budget counts every token that is read.
+  const std::int64_t tokens = r_.data.marked ? config_.tokens_per_step() : step.targets;
   if (spikes_.look(step.loss, norm)) {
     spikes_.count(state_.step + 1, step.loss, norm);
     optimizer_.clear_gradients();
     if (spikes_.rewinds() && !checkpoint_.empty()) {
       rewind_before_spike(step.loss, norm);
     } else {
-      skip_spike(step.loss, norm);
+      skip_spike(step.loss, norm, tokens);
     }
     return true;
   }
@@ -180,8 +182,6 @@ bool Trainer::train_step() {
   optimizer_.step(lr, norm);
   state_.step += 1;
   state_.windows = loader_->position();
-  // Of marked data too, the budget counts every token that is read.
-  const std::int64_t tokens = r_.data.marked ? config_.tokens_per_step() : step.targets;
   state_.tokens += tokens;
   state_.loss_sum += step.loss;
   state_.loss_steps += 1;
@@ -389,10 +389,10 @@ bool Trainer::stop_requested() {
   return out_of_time_;
 }
 
-void Trainer::skip_spike(double loss, double norm) {
+void Trainer::skip_spike(double loss, double norm, std::int64_t tokens) {
   state_.step += 1;
   state_.windows = loader_->position();
-  state_.tokens += config_.tokens_per_step();
+  state_.tokens += tokens;
   optimizer_.set_steps(state_.step);
   const auto bounds = spikes_.bounds();
   step_values_ = {{"guard/skipped", 1},
