@@ -211,13 +211,15 @@ bool Trainer::train_step() {
   const double norm = rank_step_ ? rank_step_->gradient_norm() : optimizer_->gradient_norm();
   check_finite(step.loss, norm);
   time_.saw_pass((now() - start) / static_cast<double>(std::max<std::size_t>(1, batches.size())));
+  // Of marked data too, the budget counts every token that is read.
+  const std::int64_t tokens = r_.data.marked ? config_.tokens_per_step() : step.targets;
   if (spikes_.look(step.loss, norm)) {
     spikes_.count(state_.step + 1, step.loss, norm);
     rank_step_ ? rank_step_->clear_gradients() : optimizer_->clear_gradients();
     if (spikes_.rewinds() && !checkpoint_.empty()) {
       rewind_before_spike(step.loss, norm);
     } else {
-      skip_spike(step.loss, norm);
+      skip_spike(step.loss, norm, tokens);
     }
     return true;
   }
@@ -225,8 +227,6 @@ bool Trainer::train_step() {
   rank_step_ ? rank_step_->update(lr, norm) : optimizer_->step(lr, norm);
   state_.step += 1;
   state_.windows = loader_->position();
-  // Of marked data too, the budget counts every token that is read.
-  const std::int64_t tokens = r_.data.marked ? config_.tokens_per_step() : step.targets;
   state_.tokens += tokens;
   state_.loss_sum += step.loss;
   state_.loss_steps += 1;
@@ -443,10 +443,10 @@ void Trainer::note_saved(const std::optional<CheckpointWriter::Saved>& saved) {
   if (!r_.quiet) progress_.print(concat("saved ", checkpoint_, " in ", human_duration(saved->seconds)));
 }
 
-void Trainer::skip_spike(double loss, double norm) {
+void Trainer::skip_spike(double loss, double norm, std::int64_t tokens) {
   state_.step += 1;
   state_.windows = loader_->position();
-  state_.tokens += config_.tokens_per_step();
+  state_.tokens += tokens;
   rank_step_ ? rank_step_->set_steps(state_.step) : optimizer_->set_steps(state_.step);
   const auto bounds = spikes_.bounds();
   step_values_ = {{"guard/skipped", 1},

@@ -86,7 +86,7 @@ class Trainer {
   bool run_validation(std::int64_t max_windows, Json& values);
   void report_accuracy(Json& values, std::string& line);
   bool reached() const;  // the target accuracy
-  void skip_spike(double loss, double norm);
+  void skip_spike(double loss, double norm, std::int64_t tokens);
   void rewind_before_spike(double loss, double norm);
   void save();
   void note_saved(const std::optional<CheckpointWriter::Saved>& saved);
