@@ -11,8 +11,8 @@
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
-#include "train/train_only.h"
 #include "train/run_data.h"
+#include "train/train_only.h"
 
 namespace satformer {
 namespace fs = std::filesystem;
