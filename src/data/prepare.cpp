@@ -95,7 +95,7 @@ std::string make_manifest(const PrepareOptions& options, const std::vector<TextI
                    {"reached_max_tokens", result.reached_max_tokens},
                    {"shuffle_buffer", options.shuffle_buffer},
                    {"dedup", options.dedup},
-                   {"format", options.format},
+                   {"input_format", options.format},
                    {"text_key", options.text_key},
                    {"document_separator", options.document_separator},
                    {"min_document_bytes", options.min_document_bytes}};

@@ -15,9 +15,9 @@
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
-#include "train/train_only.h"
 #include "train/run_data.h"
 #include "train/sharing.h"
+#include "train/train_only.h"
 
 namespace satformer {
 namespace fs = std::filesystem;

@@ -13,7 +13,17 @@ import pathlib
 import random
 import sysconfig
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -77,12 +87,89 @@ def corpus(lines):
 def strings(count):
     """Prose, code, many scripts, signs, white space and what is hard to cut."""
     rng = random.Random(7)
-    words = "the gate of Value residual don't WE'LL it's I'M they'd 's 'S '\u017f x_1 naïve Straße ǅ İ ﬁ e\u0301 Å".split()
-    words += ["日本語", "Привет", "مرحبا", "עברית", "हिन्दी", "ไทย", "한국어", "😀", "👍🏽", "👩‍👩‍👧", "𝔘𝔫𝔦", "½", "²", "Ⅷ", "١٢٣", "一二"]
-    words += ["3.14159", "1234567", "0x1F", "a-b", "==", "...", "—", "“q”", "</s>", "<s>", "<|endoftext|>", "\x00", "\x1f", "\x7f", "\ufeff"]
-    spaces = [" ", " ", " ", "", "  ", "\n", "\t", "\r\n", "\n\n", " \n ", "   ", "\u00a0", "\u2003", "\u3000", "\u200b", "\u0085", "\x0b", "\x1c", "\u2028"]
-    result = ["", " ", "  ", "\n", "a", MARK, MARK + "a " + MARK, "a" * 300, " " * 70, "ab" * 200, "\U0010ffff", "\ue000", "\u0378"]
-    result += ["'" * 5 + "s", " 's", "a'S b", "x\u0301\u0300", "\u1112\u1161\u11ab", "aaa aaaa aaaaa", "!" * 40 + "\n\n"]
+    words = (
+        "the gate of Value residual don't WE'LL it's I'M they'd 's 'S '\u017f x_1 naïve Straße ǅ İ ﬁ e\u0301 Å".split()
+    )
+    words += [
+        "日本語",
+        "Привет",
+        "مرحبا",
+        "עברית",
+        "हिन्दी",
+        "ไทย",
+        "한국어",
+        "😀",
+        "👍🏽",
+        "👩‍👩‍👧",
+        "𝔘𝔫𝔦",
+        "½",
+        "²",
+        "Ⅷ",
+        "١٢٣",
+        "一二",
+    ]
+    words += [
+        "3.14159",
+        "1234567",
+        "0x1F",
+        "a-b",
+        "==",
+        "...",
+        "—",
+        "“q”",
+        "</s>",
+        "<s>",
+        "<|endoftext|>",
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\ufeff",
+    ]
+    spaces = [
+        " ",
+        " ",
+        " ",
+        "",
+        "  ",
+        "\n",
+        "\t",
+        "\r\n",
+        "\n\n",
+        " \n ",
+        "   ",
+        "\u00a0",
+        "\u2003",
+        "\u3000",
+        "\u200b",
+        "\u0085",
+        "\x0b",
+        "\x1c",
+        "\u2028",
+    ]
+    result = [
+        "",
+        " ",
+        "  ",
+        "\n",
+        "a",
+        MARK,
+        MARK + "a " + MARK,
+        "a" * 300,
+        " " * 70,
+        "ab" * 200,
+        "\U0010ffff",
+        "\ue000",
+        "\u0378",
+    ]
+    result += [
+        "'" * 5 + "s",
+        " 's",
+        "a'S b",
+        "x\u0301\u0300",
+        "\u1112\u1161\u11ab",
+        "aaa aaaa aaaaa",
+        "!" * 40 + "\n\n",
+    ]
     while len(result) < count:
         kind = rng.random()
         if kind < 0.7:
@@ -107,7 +194,10 @@ def main():
     for name, form in FORMS.items():
         tokenizer, alphabet, special = form()
         trainer = trainers.BpeTrainer(
-            vocab_size=options.vocab_size, initial_alphabet=alphabet, special_tokens=special, show_progress=False,
+            vocab_size=options.vocab_size,
+            initial_alphabet=alphabet,
+            special_tokens=special,
+            show_progress=False,
             limit_alphabet=1000 if alphabet else 100,
         )
         tokenizer.train_from_iterator(text, trainer)

@@ -133,7 +133,10 @@ class ModelsTest(unittest.TestCase):
         self.assertIn("/nowhere/python", error)
         self.assertFalse((self.dir / "n").exists())
         self.assertIn("gguff", run("export", "--to", "gguff", self.dir / "n", "--model", model, code=2))
-        self.assertIn("5 bananas", run("export", "--to", "hf", self.dir / "n", "--model", model, "--max-shard-size", "5 bananas", code=2))
+        self.assertIn(
+            "5 bananas",
+            run("export", "--to", "hf", self.dir / "n", "--model", model, "--max-shard-size", "5 bananas", code=2),
+        )
         self.assertEqual((self.dir / "full/mine.txt").read_text(), "keep")
 
     def test_retrofit_starts_as_the_same_function(self):
@@ -143,9 +146,18 @@ class ModelsTest(unittest.TestCase):
             self.assertIn("max |delta| 0.00e+00", said)
         said = run("retrofit", "--from", model, "--add", "satformer[gate=relu]", "-o", self.dir / "relu")
         self.assertNotIn("max |delta| 0.00e+00", said)
-        self.assertIn("already", run("retrofit", "--from", self.dir / "relu", "--add", "satformer", "-o", self.dir / "x", code=2))
-        self.assertIn("'gate'", run("retrofit", "--from", model, "--add", "satformer[gat=tanh]", "-o", self.dir / "x", code=2))
-        self.assertIn("factorised", run("retrofit", "--from", model, "--add", "satformer[granularity=factorised]", "-o", self.dir / "x", code=2))
+        self.assertIn(
+            "already", run("retrofit", "--from", self.dir / "relu", "--add", "satformer", "-o", self.dir / "x", code=2)
+        )
+        self.assertIn(
+            "'gate'", run("retrofit", "--from", model, "--add", "satformer[gat=tanh]", "-o", self.dir / "x", code=2)
+        )
+        self.assertIn(
+            "factorised",
+            run(
+                "retrofit", "--from", model, "--add", "satformer[granularity=factorised]", "-o", self.dir / "x", code=2
+            ),
+        )
 
     def test_tokenize(self):
         folder = TESTS / "models/tokenizers/llama3"
