@@ -17,7 +17,7 @@
 #include "infer/stop_text.h"
 #include "io/tokenizer.h"
 #include "models/registry.h"
-#include "nn/slot_cache.h"
+#include "nn/device.h"
 #include "probe/gate_editor.h"
 
 namespace satformer {
@@ -25,6 +25,7 @@ namespace {
 
 std::unique_ptr<Model> byte_model(const Architecture& architecture, std::int64_t context = 128,
                                   const std::function<void(ModelConfig&)>& change = {}) {
+  set_num_threads(1);
   ModelConfig c = default_model_config(architecture);
   c.vocab_size = 259;
   c.hidden_size = 32;
@@ -38,6 +39,13 @@ std::unique_ptr<Model> byte_model(const Architecture& architecture, std::int64_t
   auto model = make_model(architecture, c, at::kCPU);
   model->parameters().initialise(5);
   return model;
+}
+
+// Two teams of threads, the test's and the engine's, would spin against each other.
+EngineOptions one_thread() {
+  EngineOptions options;
+  options.threads = 1;
+  return options;
 }
 
 std::vector<std::int64_t> prompt_of(std::int64_t length, std::int64_t salt = 11) {
@@ -136,7 +144,7 @@ TEST(Engine, SixteenTogetherGiveWhatEachGivesAlone) {
     }
     std::vector<std::vector<std::int64_t>> expected;
     for (const EngineTask& task : tasks) expected.push_back(alone(*model, task));
-    EngineOptions options;
+    EngineOptions options = one_thread();
     options.chunk_tokens = 24;
     Engine engine(*model, *tokenizer, options);
     const std::vector<Answer> answers = ask(engine, tasks);
@@ -167,7 +175,7 @@ TEST(Engine, EveryKindOfCacheWorksRowByRow) {
     for (std::int64_t j = 0; j < 7; ++j) tasks.push_back(greedy(prompt_of(1 + (j * 19) % 60, j), 5 + (j * 11) % 17));
     std::vector<std::vector<std::int64_t>> expected;
     for (const EngineTask& task : tasks) expected.push_back(alone(*model, task));
-    EngineOptions options;
+    EngineOptions options = one_thread();
     options.chunk_tokens = 16;
     options.max_rows = 4;
     Engine engine(*model, *tokenizer, options);
@@ -182,7 +190,7 @@ TEST(Engine, EveryKindOfCacheWorksRowByRow) {
 TEST(Engine, PrefixesAreReused) {
   const auto model = byte_model(architecture_by_name("satformer"));
   const auto tokenizer = make_byte_tokenizer();
-  Engine engine(*model, *tokenizer, {});
+  Engine engine(*model, *tokenizer, one_thread());
   EngineTask first = greedy(prompt_of(60), 8);
   const Answer answer = ask(engine, {first})[0];
   EngineTask second = greedy(first.prompt, 9);
@@ -211,7 +219,7 @@ TEST(Engine, LogprobsAreThoseOfTheLikelihoods) {
     requests.push_back({{whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(t)}, {whole[t]}});
   }
   const std::vector<Likelihood> expected = score_requests(*model, requests, {});
-  EngineOptions options;
+  EngineOptions options = one_thread();
   options.chunk_tokens = 16;
   Engine engine(*model, *tokenizer, options);
   const Answer answer = ask(engine, {task})[0];
@@ -237,7 +245,7 @@ TEST(Engine, LogprobsAreThoseOfTheLikelihoods) {
 TEST(Engine, PenaltiesAndBiasSteerTheChoice) {
   const auto model = byte_model(architecture_by_name("transformer"));
   const auto tokenizer = make_byte_tokenizer();
-  Engine engine(*model, *tokenizer, {});
+  Engine engine(*model, *tokenizer, one_thread());
   EngineTask task = greedy(prompt_of(9), 12);
   task.sampling.bias = {{80, 1e4}};
   EXPECT_EQ(ask(engine, {task})[0].ids, std::vector<std::int64_t>(12, 80));
@@ -250,7 +258,7 @@ TEST(Engine, PenaltiesAndBiasSteerTheChoice) {
 TEST(Engine, GatesAreRecordedAndEdited) {
   const auto model = byte_model(architecture_by_name("satformer"));
   const auto tokenizer = make_byte_tokenizer();
-  EngineOptions options;
+  EngineOptions options = one_thread();
   options.chunk_tokens = 16;
   Engine engine(*model, *tokenizer, options);
   const auto entries = engine.gate_layout().size(), heads = static_cast<std::size_t>(engine.gate_heads());
@@ -291,7 +299,7 @@ TEST(Engine, GatesAreRecordedAndEdited) {
 TEST(Engine, BadTasksAreRefused) {
   const auto model = byte_model(architecture_by_name("transformer"));
   const auto tokenizer = make_byte_tokenizer();
-  Engine engine(*model, *tokenizer, {});
+  Engine engine(*model, *tokenizer, one_thread());
   EXPECT_NO_THROW(engine.check(greedy(prompt_of(100), 28)));
   EXPECT_THROW(engine.check(greedy(prompt_of(100), 29)), Error);
   EXPECT_THROW(engine.check(greedy({}, 1)), Error);
@@ -309,7 +317,7 @@ TEST(Engine, BadTasksAreRefused) {
 TEST(Engine, FullQueueRefusesAndCancelledSequencesLeave) {
   const auto model = byte_model(architecture_by_name("satformer"), 4096);
   const auto tokenizer = make_byte_tokenizer();
-  EngineOptions options;
+  EngineOptions options = one_thread();
   options.max_rows = 2;
   options.max_waiting = 3;
   Engine engine(*model, *tokenizer, options);
@@ -345,7 +353,7 @@ TEST(Engine, NonFiniteLogitsFailTheirSequenceOnly) {
         ->value.select(0, 99)
         .fill_(std::numeric_limits<float>::quiet_NaN());
   }
-  Engine engine(*model, *tokenizer, {});
+  Engine engine(*model, *tokenizer, one_thread());
   const EngineTask good = greedy({5, 6, 7, 8, 9}, 20), bad = greedy({5, 99, 7}, 20);
   const std::vector<std::int64_t> expected = ask(engine, {good})[0].ids;
   for (int round = 0; round < 3; ++round) {
@@ -387,7 +395,7 @@ TEST(StopText, HoldsBackPartsOfStopsAndOfCharacters) {
 TEST(Engine, StopsAtStringsAndAtEos) {
   const auto model = byte_model(architecture_by_name("transformer"));
   const auto tokenizer = make_byte_tokenizer();
-  Engine engine(*model, *tokenizer, {});
+  Engine engine(*model, *tokenizer, one_thread());
   EngineTask task = greedy(prompt_of(12), 3);
   task.sampling.bias = {{3 + 'q', 1e4}};
   EXPECT_EQ(ask(engine, {task})[0].text, "qqq");
