@@ -105,12 +105,7 @@ int train_on_rank(const RunSettings& settings, TrainRequest request, Communicato
     note_unused(settings);
     request.note = note;
   }
-  if (ranks.size() > 1) {
-    request.ranks = &ranks;
-    if (settings.config().training.spike.action == "rewind") {
-      fail(ExitCode::config, "training.spike.action = rewind is for one process; several ranks can skip");
-    }
-  }
+  if (ranks.size() > 1) request.ranks = &ranks;
   TrainHooks hooks;
   hooks.stop = StopSignals::requested;
   std::optional<Sampler> sampler;

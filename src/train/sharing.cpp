@@ -9,7 +9,7 @@ namespace {
 // Keys that each rank may have for itself: where it runs and writes.
 bool of_one_rank(const std::string& path) {
   return path.starts_with("/system/threads") || path.starts_with("/system/device") ||
-         path.starts_with("/checkpointing/") || path.starts_with("/logging/wandb") ||
+         path.starts_with("/checkpointing/checkpoint_dir") || path.starts_with("/logging/wandb") ||
          path.starts_with("/data/data_dir") || path.starts_with("/tokenizer/name_or_path") ||
          path.starts_with("/model/pretrained_path") || path.starts_with("/model/name_or_path");
 }
@@ -63,6 +63,9 @@ void check_ranks(Communicator& ranks, const RunConfig& config) {
     fail(ExitCode::config, "a step has ", config.windows_per_step(), " windows (training.batch_size x ",
          "gradient_accumulation_steps), too few for ", ranks.size(), " ranks");
   }
+  if (config.training.spike.action == "rewind") {
+    fail(ExitCode::config, "training.spike.action = rewind is for one process; several ranks can skip");
+  }
 }
 
 void share_resume_point(Communicator& ranks, ResumePoint& point) {
@@ -80,6 +83,7 @@ void share_resume_point(Communicator& ranks, ResumePoint& point) {
     s.reached_accuracy = shared["reached_accuracy"].get<double>();
     s.train_data_sha256 = shared["train_data_sha256"].get<std::string>();
     s.train_data_generator = shared["train_data_generator"].get<std::string>();
+    s.spikes = shared["spikes"].get<std::string>();
   };
   const Json own = {{"checkpoint", point.checkpoint},
                     {"step", s.step},
@@ -91,7 +95,8 @@ void share_resume_point(Communicator& ranks, ResumePoint& point) {
                     {"loss_sum", s.loss_sum},
                     {"reached_accuracy", s.reached_accuracy},
                     {"train_data_sha256", s.train_data_sha256},
-                    {"train_data_generator", s.train_data_generator}};
+                    {"train_data_generator", s.train_data_generator},
+                    {"spikes", s.spikes}};
   exchange(Json::parse(ranks.broadcast_text(own.dump(), 0)));
 }
 
