@@ -69,7 +69,9 @@ int run_retrofit(std::span<const std::string> arguments) {
       human_count(static_cast<double>(model->parameters().count())).c_str());
   std::printf("logits        max |delta| %.2e at the start; the largest is %.3g%s\n", difference.largest,
               difference.size, plan.exact ? "" : " (this gate does not start at zero)");
-  if (plan.exact && difference.largest != 0) {
+  // An identity matrix gives the same numbers, but attention may read them in another order of memory.
+  const double allowed = plan.value_path == "lime" ? 2e-5 * difference.size : 0;
+  if (plan.exact && !(difference.largest <= allowed)) {
     fail(ExitCode::check_failed, "the new model's logits differ by ", difference.largest,
          " where they should be equal");
   }
