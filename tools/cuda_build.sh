@@ -9,5 +9,12 @@ if ! command -v nvcc >/dev/null; then
   exit 0
 fi
 CMAKE_ARGS="${CMAKE_ARGS:-} -DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90}" tools/configure.sh cuda
-cmake --build build/cuda -j "${JOBS:-$(nproc)}" --target satformer kernels_test
+targets="satformer kernels_test"
+if grep -q '^SATFORMER_NCCL_INCLUDE:PATH=/' build/cuda/CMakeCache.txt; then
+  targets="$targets satformer_nccl"
+else
+  echo "cuda_build: no nccl.h, so satformer-nccl.so is left out"
+fi
+# shellcheck disable=SC2086
+cmake --build build/cuda -j "${JOBS:-$(nproc)}" --target $targets
 build/cuda/satformer --version
