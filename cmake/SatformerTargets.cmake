@@ -18,7 +18,11 @@ target_include_directories(satformer_options INTERFACE
 # change to one of them builds what includes it and no more.
 option(SATFORMER_PCH "Precompile the headers of libtorch and nlohmann-json" ON)
 function(satformer_precompile)
-  foreach(name pch test_pch)
+  set(names pch)
+  if(SATFORMER_TESTS)
+    list(APPEND names test_pch)
+  endif()
+  foreach(name ${names})
     set(target satformer_${name})
     file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp.in" "")
     configure_file("${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp.in" "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp" COPYONLY)
@@ -28,6 +32,9 @@ function(satformer_precompile)
       <ATen/TensorOperators.h> <ATen/core/Tensor.h> <nlohmann/json.hpp>
       <algorithm> <functional> <map> <memory> <optional> <span> <string> <string_view> <utility> <vector>)
   endforeach()
+  if(NOT SATFORMER_TESTS)
+    return()
+  endif()
   # Tests are programs: position-independent as such.
   set_target_properties(satformer_test_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(satformer_test_pch PRIVATE -fPIE)
