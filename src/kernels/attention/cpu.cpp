@@ -251,7 +251,7 @@ class Backward {
       multiply(Product<T>{count, D, grad_tile, weights, grad_tile, in<T>(dout_rows_) + at, dv, true});
       multiply(Product<T>{count, D, grad_tile, dscores, grad_tile, in<T>(q_rows_) + at, dk, true});
       const T* packed = dscores;
-      if constexpr (rows::packed_pair < T >> 1) {
+      if constexpr (rows::packed_pair<T> != 1) {
         table_.flash_pack_rows({dscores, cpu::out<T>(dscores_rows_), grad_tile, grad_tile, 0}, 0, grad_tile);
         packed = in<T>(dscores_rows_);
       }
