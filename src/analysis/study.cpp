@@ -9,7 +9,7 @@
 namespace satformer {
 namespace {
 
-constexpr Study list[] = {
+constexpr Study studies_in_order[] = {
     {"gates", "mean, zeros, distribution and concentration of the gates of each layer and head", Needs::data,
      refuse_without_gates, study_gates},
     {"positions", "gates and loss over the position in the window", Needs::data, refuse_nothing, study_positions},
@@ -41,7 +41,7 @@ std::string join(const std::vector<std::string>& names) {
 
 std::vector<std::string> applicable(const Model& model) {
   std::vector<std::string> names;
-  for (const Study& study : list) {
+  for (const Study& study : studies_in_order) {
     if (study.refusal(model).empty()) names.emplace_back(study.name);
   }
   return names;
@@ -61,7 +61,7 @@ PassOptions StudyInput::pass(const std::string& what) const {
   return options;
 }
 
-std::span<const Study> studies() { return list; }
+std::span<const Study> studies() { return studies_in_order; }
 
 std::vector<const Study*> chosen_studies(const std::string& names, const Model& model,
                                          const std::function<std::string(Needs)>& missing) {
@@ -74,21 +74,21 @@ std::vector<const Study*> chosen_studies(const std::string& names, const Model& 
            " has no gates or mixing weights to take apart; studies that apply, for --studies: ",
            join(applicable(model)));
     }
-    for (const Study& study : list) {
+    for (const Study& study : studies_in_order) {
       if (study.refusal(model).empty() && missing(study.needs).empty()) chosen.push_back(&study);
     }
     if (chosen.empty()) fail(ExitCode::usage, "nothing to study: ", missing(Needs::data));
     return chosen;
   }
   std::vector<std::string> known;
-  for (const Study& study : list) known.emplace_back(study.name);
+  for (const Study& study : studies_in_order) known.emplace_back(study.name);
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
     begin = end + 1;
-    const auto* found =
-        std::find_if(std::begin(list), std::end(list), [&](const Study& s) { return name == s.name; });
-    if (found == std::end(list)) {
+    const auto* found = std::find_if(std::begin(studies_in_order), std::end(studies_in_order),
+                                     [&](const Study& s) { return name == s.name; });
+    if (found == std::end(studies_in_order)) {
       fail(ExitCode::usage, "--studies: unknown study '", name, "', not one of: ", join(known), ".",
            did_you_mean(name, known));
     }

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -64,6 +65,11 @@ Json read_json_file(const std::string& path, ExitCode code) {
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) fail_errno("read", path, errno ? errno : EIO);
   return parse_json(text, path, code);
+}
+
+std::string dotted_key(std::string pointer) {
+  std::replace(pointer.begin(), pointer.end(), '/', '.');
+  return pointer.substr(1);
 }
 
 }  // namespace satformer

@@ -15,4 +15,7 @@ using Json = nlohmann::ordered_json;
 Json parse_json(std::string_view text, std::string_view origin, ExitCode code = ExitCode::config);
 Json read_json_file(const std::string& path, ExitCode code = ExitCode::config);
 
+// "/training/dtype", a pointer of Json::flatten(), as a user writes it: "training.dtype".
+std::string dotted_key(std::string pointer);
+
 }  // namespace satformer

@@ -50,6 +50,8 @@ TEST(ParseJson, RefusesWhatFollowsAZeroByte) {
   EXPECT_NE(error_of(std::string("{\"a\":1}\0{\"b\":2}", 16)).find("zero byte at byte 8"), std::string::npos);
 }
 
+TEST(DottedKey, IsAsUsersWriteIt) { EXPECT_EQ(dotted_key("/training/adam_betas/0"), "training.adam_betas.0"); }
+
 TEST(ReadJsonFile, NamesAMissingFile) {
   try {
     read_json_file("/nonexistent/x.json");

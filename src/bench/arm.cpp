@@ -107,7 +107,7 @@ class WorkerArm : public Arm {
       : name_(name), child_({"/proc/self/exe", "bench", "--worker", spec_json(spec).dump()}) {}
   const std::string& name() const override { return name_; }
   int pid() const override { return child_.pid(); }
-  Measurement measure(double least) override {
+  ArmMeasurement measure(double least) override {
     std::string line;
     if (!child_.write(concat(least, '\n')) || !child_.read_line(line)) {
       fail(ExitCode::system, "the process that measures ", name_, " ", ending(child_.wait()));
@@ -127,7 +127,7 @@ class CommandArm : public Arm {
  public:
   CommandArm(const std::string& name, const std::string& command) : name_(name), command_(command) {}
   const std::string& name() const override { return name_; }
-  Measurement measure(double) override {
+  ArmMeasurement measure(double) override {
     Child child({"/bin/sh", "-c", command_});
     std::string line, last;
     while (child.read_line(line)) {
@@ -140,7 +140,7 @@ class CommandArm : public Arm {
       fail(ExitCode::usage, "the last line of the command of ", name_, " is no JSON object with \"tok_s\": '",
            last.substr(0, 80), "'");
     }
-    Measurement m;
+    ArmMeasurement m;
     m.tokens_per_second = json["tok_s"].get<double>();
     if (json.contains("rss_mib") && json["rss_mib"].is_number())
       m.peak_bytes = json["rss_mib"].get<double>() * 1048576;

@@ -8,7 +8,7 @@
 
 namespace satformer {
 
-struct Measurement {
+struct ArmMeasurement {
   double seconds = 0, tokens_per_second = 0;
   double peak_bytes = 0;  // largest resident set of the arm's process so far, libraries included
 };
@@ -18,7 +18,7 @@ class Arm {
   virtual ~Arm() = default;
   virtual const std::string& name() const = 0;
   // Runs for at least `least` seconds. Error(system) if the process ends or answers something else.
-  virtual Measurement measure(double least) = 0;
+  virtual ArmMeasurement measure(double least) = 0;
   virtual int pid() const { return 0; }  // of a process that stays alive between measurements; 0: none
 };
 

@@ -9,7 +9,7 @@ namespace satformer {
 PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
   PairResult result;
   const auto run = [&](Arm& arm, double& peak) {
-    const Measurement m = arm.measure(options.seconds);
+    const ArmMeasurement m = arm.measure(options.seconds);
     peak = std::max(peak, m.peak_bytes);
     return m.tokens_per_second;
   };

@@ -16,7 +16,7 @@ class ListedArm : public Arm {
   ListedArm(std::string name, std::vector<double> speeds, std::string& order)
       : name_(std::move(name)), speeds_(std::move(speeds)), order_(order) {}
   const std::string& name() const override { return name_; }
-  Measurement measure(double) override {
+  ArmMeasurement measure(double) override {
     order_ += name_;
     const double speed = speeds_[next_ % speeds_.size()];
     return {1, speed, 100.0 * static_cast<double>(++next_)};
@@ -60,7 +60,7 @@ TEST(CompareArms, TooBusyRoundsAreRepeatedAndThenAllCount) {
 }
 
 TEST(CommandArm, ReadsTheLastLine) {
-  const Measurement m = command_arm("peer", "echo hello; echo '{\"tok_s\": 12.5, \"rss_mib\": 2}'")->measure(1);
+  const ArmMeasurement m = command_arm("peer", "echo hello; echo '{\"tok_s\": 12.5, \"rss_mib\": 2}'")->measure(1);
   EXPECT_EQ(m.tokens_per_second, 12.5);
   EXPECT_EQ(m.peak_bytes, 2.0 * 1048576);
   EXPECT_NE(error_text([] { command_arm("peer", "exit 3")->measure(1); }, ExitCode::system).find("exit code 3"),

@@ -67,7 +67,7 @@ int run_serve(std::span<const std::string> arguments) {
   ModelOptions model_options;
   serve::HttpOptions http;
   EngineOptions engine_options;
-  std::int64_t port = 8000, max_body_mib = 8;
+  std::int64_t port = 8000, max_body_mib = 8, max_unsent_mib = 4;
   std::vector<std::string> keys;
   std::string key_file, name, chat_template;
   bool add_bos = false, no_reuse = false;
@@ -90,6 +90,8 @@ int run_serve(std::span<const std::string> arguments) {
       .flag("--no-prefix-reuse", no_reuse, "Compute every prompt from its beginning")
       .add("--max-connections", http.max_connections, "Open connections")
       .add("--max-body", max_body_mib, "Largest request body in MiB")
+      .add("--max-unsent", max_unsent_mib,
+           "MiB of a stream kept for a client that reads slowly; with more it is closed")
       .add("--head-timeout", http.head_seconds, "Seconds for a request's head")
       .add("--idle-timeout", http.idle_seconds, "Seconds that a connection may wait for its next request")
       .add("--body-timeout", http.body_seconds, "Seconds for a request's body")
@@ -103,6 +105,7 @@ int run_serve(std::span<const std::string> arguments) {
   check_range("--chunk", engine_options.chunk_tokens, 1, 65536);
   check_range("--max-connections", http.max_connections, 1, 100000);
   check_range("--max-body", max_body_mib, 1, 1024);
+  check_range("--max-unsent", max_unsent_mib, 1, 1024);
   check_seconds("--head-timeout", http.head_seconds);
   check_seconds("--idle-timeout", http.idle_seconds);
   check_seconds("--body-timeout", http.body_seconds);
@@ -112,6 +115,7 @@ int run_serve(std::span<const std::string> arguments) {
   if (!chat_template.empty()) named_template = serve::ChatTemplate::by_name(chat_template);
   http.port = static_cast<std::uint16_t>(port);
   http.max_body_bytes = static_cast<std::uint64_t>(max_body_mib) << 20;
+  http.max_unsent_bytes = static_cast<std::uint64_t>(max_unsent_mib) << 20;
   engine_options.threads = model_options.threads;
   engine_options.reuse_prefixes = !no_reuse;
   if (const char* key = std::getenv("SATFORMER_API_KEY"); key && *key) keys.emplace_back(key);

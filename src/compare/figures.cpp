@@ -12,8 +12,6 @@
 namespace satformer {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 enum class Against { tokens, seconds, flops };
 
 // Mean over seeds at the steps that all runs have, within the range of the runs.
@@ -222,7 +220,7 @@ void add_pareto(const Comparison& c, std::vector<NamedFigure>& figures) {
     scatter.better_x = memory ? Better::lower : Better::higher;
     scatter.better_y = spec.target.higher_is_better ? Better::higher : Better::lower;
     for (const ArmSummary& a : c.arms) {
-      ScatterPoint point{a.arm, nan, a.final.mean, {}, {}, {}, {}, a.arm};
+      ScatterPoint point{a.arm, std::numeric_limits<double>::quiet_NaN(), a.final.mean, {}, {}, {}, {}, a.arm};
       if (a.arm == spec.baseline) point.x = 1;
       for (const SpeedResult& s : c.speeds) {
         if (s.arm != a.arm || s.phase != "train" || s.against != spec.baseline) continue;

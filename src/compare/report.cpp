@@ -23,7 +23,7 @@ std::string short_number(double value) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-Json estimate_json(const Estimate& e) {
+Json estimate_json(const SeedEstimate& e) {
   return {{"n", e.n},
           {"value", number_or_null(e.mean)},
           {"low", number_or_null(e.low)},

@@ -85,7 +85,7 @@ ToTarget to_target(const Seeded& runs, const CompareTarget& target, double value
 }
 
 // With one seed: the difference and its interval over the task's documents, which both models were asked.
-Estimate over_documents(const Seeded& own, const Seeded& other, const std::string& task) {
+SeedEstimate over_documents(const Seeded& own, const Seeded& other, const std::string& task) {
   for (const auto& [seed, mine] : own) {
     for (const auto& [other_seed, theirs] : other) {
       if (seed != other_seed || !mine->tasks.contains(task) || !theirs->tasks.contains(task)) continue;
@@ -126,8 +126,8 @@ void summarise_tasks(ArmSummary& arm, const Seeded& own, const Seeded& other) {
 
 }  // namespace
 
-Estimate mean_of(std::span<const double> values) {
-  Estimate e{values.size(), nan, nan, nan};
+SeedEstimate mean_of(std::span<const double> values) {
+  SeedEstimate e{values.size(), nan, nan, nan};
   if (values.empty()) return e;
   double sum = 0, squares = 0;
   for (const double v : values) sum += v;
@@ -141,8 +141,8 @@ Estimate mean_of(std::span<const double> values) {
   return e;
 }
 
-Estimate median_estimate(std::span<const double> values) {
-  Estimate e{values.size(), nan, nan, nan};
+SeedEstimate median_estimate(std::span<const double> values) {
+  SeedEstimate e{values.size(), nan, nan, nan};
   if (values.empty()) return e;
   e.mean = median({values.begin(), values.end()});
   if (values.size() < 2) return e;
@@ -184,7 +184,7 @@ Comparison summarise(const Plan& plan) {
   const CompareTarget& target = plan.spec.target;
   for (const CompareGroup& group : plan.groups) {
     const auto final = [&](const RunResult& run) { return last_of(run, target.metric); };
-    const Estimate base = mean_of(collect(c.trained(group, plan.spec.baseline), final));
+    const SeedEstimate base = mean_of(collect(c.trained(group, plan.spec.baseline), final));
     const double value = target.value.value_or(base.mean);  // NaN: nothing to reach
     for (const CompareArm& arm : plan.spec.arms) {
       ArmSummary a;

@@ -11,13 +11,13 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(MeanOf, HasStudentsInterval) {
-  const Estimate e = mean_of(std::vector<double>{1, 2, 3, 4, 5});
+  const SeedEstimate e = mean_of(std::vector<double>{1, 2, 3, 4, 5});
   EXPECT_EQ(e.n, 5u);
   EXPECT_DOUBLE_EQ(e.mean, 3);
   // Standard deviation sqrt(2.5), t(4, 0.975) = 2.776.
   EXPECT_NEAR(e.high - e.mean, 2.776 * std::sqrt(2.5 / 5), 1e-9);
   EXPECT_NEAR(e.mean - e.low, e.high - e.mean, 1e-12);
-  const Estimate one = mean_of(std::vector<double>{7});
+  const SeedEstimate one = mean_of(std::vector<double>{7});
   EXPECT_DOUBLE_EQ(one.mean, 7);
   EXPECT_TRUE(std::isnan(one.low));
   EXPECT_EQ(mean_of({}).n, 0u);
@@ -26,7 +26,7 @@ TEST(MeanOf, HasStudentsInterval) {
 }
 
 TEST(MedianEstimate, TakesRunsThatNeverArrive) {
-  const Estimate e = median_estimate(std::vector<double>{100, infinity, 200, 150, infinity});
+  const SeedEstimate e = median_estimate(std::vector<double>{100, infinity, 200, 150, infinity});
   EXPECT_DOUBLE_EQ(e.mean, 200);
   EXPECT_DOUBLE_EQ(e.low, 100);
   EXPECT_EQ(e.high, infinity);

@@ -18,26 +18,26 @@ std::string fixed(double value, int digits) {
 
 std::string signed_fixed(double value, int digits) { return (value > 0 ? "+" : "") + fixed(value, digits); }
 
-std::string interval_text(const Estimate& e, int digits) {
+std::string interval_text(const SeedEstimate& e, int digits) {
   if (!std::isfinite(e.low)) return "";
   return "[" + fixed(e.low, digits) + ", " + fixed(e.high, digits) + "]";
 }
 
 int digits_of(const std::string& metric) { return metric.find("perplexity") != std::string::npos ? 2 : 4; }
 
-Cell mean_cell(const Estimate& e, int digits, bool best) {
+Cell mean_cell(const SeedEstimate& e, int digits, bool best) {
   if (e.n == 0) return {};
   const double half = (e.high - e.low) / 2;
   return {fixed(e.mean, digits), e.mean, std::isfinite(half) ? "± " + fixed(half, digits) : "", best};
 }
 
-Cell difference_cell(const Estimate& e, int digits) {
+Cell difference_cell(const SeedEstimate& e, int digits) {
   if (e.n == 0) return {};
   return {signed_fixed(e.mean, digits), e.mean, interval_text(e, digits)};
 }
 
 // "N" or, where more than half of the runs ended before the target, "> N".
-Cell reached_cell(const Estimate& e, const ToTarget& t, double longest, const auto& text) {
+Cell reached_cell(const SeedEstimate& e, const ToTarget& t, double longest, const auto& text) {
   if (t.runs == 0) return {};
   if (!std::isfinite(e.mean)) return {"> " + text(longest), e.mean};
   std::string note;

@@ -1,6 +1,7 @@
 // Bytes of a file or of standard input, decompressed where they are gzip or zstd.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,8 @@
 #include <utility>
 
 namespace satformer {
+
+inline constexpr std::size_t block_bytes = std::size_t{256} << 10;  // read from a file or pipe at a time
 
 // An input that can be read only once, such as a pipe, kept so that it can be read again: the first megabyte in
 // memory, more in a file without a name. One reader at a time; forget() may be called meanwhile.

@@ -8,8 +8,6 @@
 namespace satformer {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{256} << 10;
-
 // One or several gzip members, which zero bytes may follow.
 class GzipReader : public ByteReader {
  public:

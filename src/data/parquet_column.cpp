@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/byte_reader.h"
 
 namespace satformer {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* helper_name = "satformer-parquet";
-constexpr std::size_t block_bytes = std::size_t{256} << 10;
 
 std::size_t read_some(int descriptor, char* to, std::size_t size) {
   ssize_t count = 0;

@@ -14,8 +14,6 @@
 namespace satformer {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{256} << 10;
-
 // Bytes as they are on disk, or come from standard input.
 class RawReader : public ByteReader {
  public:

@@ -18,7 +18,7 @@ struct Axis {
 };
 
 // Finite and small enough to compute with, and above zero on a logarithmic axis.
-bool drawable(double value, bool log);
+bool drawable(double value, bool log = false);
 
 // The range of values that an axis shows; without any, 0 to 1 (logarithmic 1 to 10).
 class Extent {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "report/axis.h"
 #include "report/palette.h"
 #include "report/svg.h"
 
@@ -17,15 +18,13 @@ std::string shown(double value) {
   return text;
 }
 
-bool usable(double value) { return std::abs(value) <= 1e300; }
-
 std::string beside(const Bar& bar) {
   if (!bar.text.empty()) return bar.text;
   return std::isfinite(bar.value) ? shown(bar.value) : "not available";
 }
 
 bool has_whisker(const Bar& bar) {
-  return usable(bar.value) && usable(bar.low) && usable(bar.high) && bar.high > bar.low;
+  return drawable(bar.value) && drawable(bar.low) && drawable(bar.high) && bar.high > bar.low;
 }
 
 }  // namespace
@@ -33,14 +32,14 @@ bool has_whisker(const Bar& bar) {
 std::string bar_chart_svg(const BarChart& chart) {
   constexpr double row = 30, bar_height = 16;
   double label_width = 170, text_room = 190;
-  const double reference = usable(chart.reference) ? chart.reference : 0;
+  const double reference = drawable(chart.reference) ? chart.reference : 0;
   double lowest = std::min(0.0, reference), highest = std::max(0.0, reference);
   std::string description;
   for (const Bar& bar : chart.bars) {
     label_width = std::max(label_width, text_width(bar.label) + 10 + chart_margin);
     text_room = std::max(text_room, text_width(beside(bar)) + 8 + chart_margin);
     description += concat(description.empty() ? "" : "; ", bar.label, ": ", beside(bar));
-    if (!usable(bar.value)) continue;
+    if (!drawable(bar.value)) continue;
     lowest = std::min(lowest, bar.value);
     highest = std::max(highest, bar.value);
     if (!has_whisker(bar)) continue;
@@ -69,7 +68,7 @@ std::string bar_chart_svg(const BarChart& chart) {
     const double middle = y + bar_height / 2;
     svg.fitted_text({chart_margin, middle + 5, label_width - 10 - chart_margin, 0}, bar.label, "label", Anchor::end);
     double end = x(0);
-    if (usable(bar.value)) {
+    if (drawable(bar.value)) {
       const std::string classes = bar.faint            ? "faint"
                                   : bar.colour.empty() ? "bar"
                                                        : concat("fill-", colours.of(bar.colour));

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "report/axis.h"
 #include "report/svg.h"
 #include "report/table.h"
 
@@ -27,13 +28,11 @@ std::string short_text(double value, const Range& range) {
   return concat(value < 0 && !zero ? "−" : "", text);
 }
 
-bool usable(double value) { return std::abs(value) <= 1e300; }
-
 Range range_of(const HeatMap& map) {
   Range range;
   bool any = false;
   for (const double value : map.values) {
-    if (!usable(value)) continue;
+    if (!drawable(value)) continue;
     range.low = any ? std::min(range.low, value) : value;
     range.high = any ? std::max(range.high, value) : value;
     any = true;
@@ -43,16 +42,16 @@ Range range_of(const HeatMap& map) {
     range.low = -range.high;
   }
   range = {map.low.value_or(range.low), map.high.value_or(range.high)};
-  if (!usable(range.low) || !usable(range.high)) {
+  if (!drawable(range.low) || !drawable(range.high)) {
     fail(ExitCode::internal, "heat map '", map.title, "': the ends of its scale are not finite");
   }
   if (range.low >= range.high) range.high = range.low + std::max(1.0, std::abs(range.low));
   return range;
 }
 
-class Drawing {
+class HeatMapDrawing {
  public:
-  explicit Drawing(const HeatMap& map) : map_(map), range_(range_of(map)) {}
+  explicit HeatMapDrawing(const HeatMap& map) : map_(map), range_(range_of(map)) {}
 
   std::string svg() {
     const double top = svg_.heading(map_.title, map_.subtitle) + 12;
@@ -78,7 +77,7 @@ class Drawing {
     for (const std::string& text : map_.row_labels) label = std::max(label, text_width(text, 12));
     for (const std::string& text : map_.column_labels) header = std::max(header, text_width(text, 12));
     for (const double value : map_.values) {
-      if (usable(value)) widest_value = std::max(widest_value, text_width(short_text(value, range_), 11));
+      if (drawable(value)) widest_value = std::max(widest_value, text_width(short_text(value, range_), 11));
     }
     label = std::min(label, 200.0);
     const double left = chart_margin + (map_.row_axis.empty() ? 0 : 22) + label + 8;
@@ -139,7 +138,7 @@ class Drawing {
     const double y = edge(plot_.y, cell_height_ * static_cast<double>(r));
     const double right = edge(plot_.x, cell_width_ * static_cast<double>(c + 1));
     const double bottom = edge(plot_.y, cell_height_ * static_cast<double>(r + 1));
-    const bool blank = !usable(value);
+    const bool blank = !drawable(value);
     any_blank_ = any_blank_ || blank;
     const int step = blank ? 0 : scale_step(value, range_.low, range_.high);
     svg_.rect({x, y, right - x - gap, bottom - y - gap}, blank ? "blank" : scale_class(map_.scale, step),
@@ -187,7 +186,7 @@ std::string heat_map_svg(const HeatMap& map) {
     fail(ExitCode::internal, "heat map '", map.title, "': ", map.values.size(), " values for ", map.row_labels.size(),
          " x ", map.column_labels.size(), " labels, expected one for each pair and at most ", max_cells);
   }
-  return Drawing(map).svg();
+  return HeatMapDrawing(map).svg();
 }
 
 }  // namespace satformer

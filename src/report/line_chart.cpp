@@ -40,9 +40,9 @@ void check(const LineChart& chart) {
   }
 }
 
-class Drawing {
+class LineDrawing {
  public:
-  explicit Drawing(const LineChart& chart) : chart_(chart), x_extent_(chart.log_x), y_extent_(chart.log_y) {}
+  explicit LineDrawing(const LineChart& chart) : chart_(chart), x_extent_(chart.log_x), y_extent_(chart.log_y) {}
 
   std::string svg() {
     measure();
@@ -268,7 +268,7 @@ class Drawing {
 
 std::string line_chart_svg(const LineChart& chart) {
   check(chart);
-  return Drawing(chart).svg();
+  return LineDrawing(chart).svg();
 }
 
 }  // namespace satformer

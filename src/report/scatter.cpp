@@ -32,9 +32,9 @@ double trouble(const Box& box, const Box& plot, const std::vector<Box>& taken) {
   return area + (inside ? 0 : 1e6);
 }
 
-class Drawing {
+class ScatterDrawing {
  public:
-  explicit Drawing(const Scatter& scatter) : scatter_(scatter) {}
+  explicit ScatterDrawing(const Scatter& scatter) : scatter_(scatter) {}
 
   std::string svg() {
     for (const ScatterPoint& point : scatter_.points) {
@@ -159,7 +159,7 @@ class Drawing {
 
 }  // namespace
 
-std::string scatter_svg(const Scatter& scatter) { return Drawing(scatter).svg(); }
+std::string scatter_svg(const Scatter& scatter) { return ScatterDrawing(scatter).svg(); }
 
 std::vector<std::size_t> pareto_front(const std::vector<ScatterPoint>& points, Better better_x, Better better_y) {
   // Costs: lower is better in both.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "report/axis.h"
 #include "report/base64.h"
 #include "report/escape.h"
 
@@ -14,15 +15,13 @@
 namespace satformer {
 namespace {
 
-bool usable(double value) { return std::abs(value) <= 1e300; }
-
 // Code 0 is blank; code c stands for (base + c - 1) * step with whole base and c, so that zero is on the grid.
 struct Grid {
   double step = 1, base = 0;
   double low = 0, high = 1;  // ends of the colours
 
   std::uint16_t code(double value) const {
-    if (!usable(value)) return 0;
+    if (!drawable(value)) return 0;
     double place = std::round(value / step);
     if (place == 0 && value != 0) place = value > 0 ? 1 : -1;
     return static_cast<std::uint16_t>(std::clamp(place - base + 1, 1.0, 65535.0));
@@ -35,7 +34,7 @@ Grid grid_of(const TokenMap& map, std::size_t scale) {
   for (const TokenTrack& track : map.tracks) {
     if (static_cast<std::size_t>(track.scale) != scale) continue;
     for (const double value : track.values) {
-      if (!usable(value)) continue;
+      if (!drawable(value)) continue;
       lowest = any ? std::min(lowest, value) : value;
       highest = any ? std::max(highest, value) : value;
       any = true;
@@ -57,7 +56,7 @@ Grid grid_of(const TokenMap& map, std::size_t scale) {
   }
   grid.low = wanted.low.value_or(lowest);
   grid.high = wanted.high.value_or(highest);
-  if (!usable(grid.low) || !usable(grid.high)) {
+  if (!drawable(grid.low) || !drawable(grid.high)) {
     fail(ExitCode::internal, "token map '", map.title, "': the ends of scale '", wanted.name, "' are not finite");
   }
   if (grid.low >= grid.high) grid.high = grid.low + std::max(1.0, std::abs(grid.low));

@@ -67,10 +67,11 @@ std::string chunk(const std::string& text) {
 // What the handlers write and the connection's coroutine sends.
 class Exchange : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
-  Exchange(asio::io_context& io, HttpCounts& counts, HttpRequest request, bool head_only, bool http10,
-           bool keep_alive)
+  Exchange(asio::io_context& io, HttpCounts& counts, std::uint64_t max_unsent, HttpRequest request, bool head_only,
+           bool http10, bool keep_alive)
       : io_(io),
         counts_(counts),
+        max_unsent_(max_unsent),
         timer_(io),
         request_(std::move(request)),
         head_only_(head_only),
@@ -96,8 +97,10 @@ class Exchange : public HttpExchange, public std::enable_shared_from_this<Exchan
       append(head.body);
     });
   }
+  // Also while an earlier part waits for its reader: what is unsent is bounded however fast it is written.
   void write(std::string text) override {
     put([&] { append(text); });
+    if (unsent() > max_unsent_) mark_gone();
   }
   void end_stream() override {
     put([&] {
@@ -141,13 +144,17 @@ class Exchange : public HttpExchange, public std::enable_shared_from_this<Exchan
     const std::lock_guard lock(mutex_);
     return out_.size();
   }
+  bool gone() const {
+    const std::lock_guard lock(mutex_);
+    return gone_;
+  }
   bool keep_alive() const {
     const std::lock_guard lock(mutex_);
     return keep_alive_;
   }
   bool ready() const {
     const std::lock_guard lock(mutex_);
-    return !out_.empty() || ended_;
+    return !out_.empty() || ended_ || gone_;
   }
   // Until there is something to send, or for a watch interval.
   asio::awaitable<void> wait() {
@@ -174,6 +181,7 @@ class Exchange : public HttpExchange, public std::enable_shared_from_this<Exchan
 
   asio::io_context& io_;
   HttpCounts& counts_;
+  const std::uint64_t max_unsent_;
   asio::steady_timer timer_;
   HttpRequest request_;
   const bool head_only_, http10_;
@@ -381,8 +389,8 @@ asio::awaitable<bool> HttpServer::Impl::exchange(Connection& connection, beast::
   }
   const bool keep_alive = parser.keep_alive();
   request.body = std::move(parser.get().body());
-  const auto current =
-      std::make_shared<Exchange>(io, counts, std::move(request), head_only, http10, keep_alive && !draining);
+  const auto current = std::make_shared<Exchange>(io, counts, options.max_unsent_bytes, std::move(request), head_only,
+                                                  http10, keep_alive && !draining);
   stream.expires_never();
   handlers.handle(current);
   for (;;) {
@@ -390,8 +398,7 @@ asio::awaitable<bool> HttpServer::Impl::exchange(Connection& connection, beast::
     const bool last = current->take(text);
     if (!text.empty() && !co_await send(connection, text)) break;
     if (last) co_return current->keep_alive() && !draining;
-    if (current->unsent() > options.max_unsent_bytes) break;
-    if (broken || peer_gone(stream.socket().native_handle())) break;
+    if (current->gone() || broken || peer_gone(stream.socket().native_handle())) break;
     co_await current->wait();
   }
   ++counts.clients_gone;

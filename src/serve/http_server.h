@@ -19,7 +19,7 @@ struct HttpOptions {
   std::uint16_t port = 8000;  // 0: any free one
   std::int64_t max_connections = 1024;
   std::uint64_t max_head_bytes = 16 << 10, max_body_bytes = 8 << 20;
-  std::uint64_t max_unsent_bytes = 4 << 20;  // of a stream whose client reads slowly
+  std::uint64_t max_unsent_bytes = 4 << 20;  // of a stream whose client reads slowly; with more it is closed
   double head_seconds = 10;                  // for a whole head, from its first byte or the connection's start
   double idle_seconds = 60;                  // between an answer and the next request
   double body_seconds = 20;                  // for a whole body

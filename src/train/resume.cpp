@@ -76,11 +76,6 @@ void check_windows_per_step(const std::string& checkpoint, const Json& before, c
   }
 }
 
-std::string dotted(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path.substr(1);
-}
-
 void check_same_run(const std::string& checkpoint, const Json& saved, const RunSettings& settings,
                     const TrainRequest& request) {
   const Json before = saved.flatten(), now = settings.to_json().flatten();
@@ -99,7 +94,7 @@ void check_same_run(const std::string& checkpoint, const Json& saved, const RunS
     const auto it = before.find(path);
     const Json old = it == before.end() ? defaults.value(path, Json(nullptr)) : *it;
     if (old == value) continue;
-    const std::string change = concat(dotted(path), " is ", value.dump(), ", the checkpoint has ", old.dump());
+    const std::string change = concat(dotted_key(path), " is ", value.dump(), ", the checkpoint has ", old.dump());
     if (must_agree(path)) {
       const bool model = path.rfind("/model/", 0) == 0;
       fail(model ? ExitCode::checkpoint : ExitCode::config, "cannot resume from '", checkpoint, "': ", change,

@@ -14,11 +14,6 @@ bool of_one_rank(const std::string& path) {
          path.starts_with("/model/pretrained_path") || path.starts_with("/model/name_or_path");
 }
 
-std::string dotted(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path.substr(1);
-}
-
 }  // namespace
 
 void check_same_run_on_ranks(Communicator& ranks, const RankContract& own) {
@@ -41,10 +36,10 @@ void check_same_run_on_ranks(Communicator& ranks, const RankContract& own) {
   };
   differs("the version of satformer", mine["version"], first["version"]);
   for (const auto& [path, value] : config.items()) {
-    if (!of_one_rank(path)) differs(dotted(path), value, first["config"].value(path, Json(nullptr)));
+    if (!of_one_rank(path)) differs(dotted_key(path), value, first["config"].value(path, Json(nullptr)));
   }
   for (const auto& [path, value] : first["config"].items()) {
-    if (!of_one_rank(path)) differs(dotted(path), config.value(path, Json(nullptr)), value);
+    if (!of_one_rank(path)) differs(dotted_key(path), config.value(path, Json(nullptr)), value);
   }
   differs("--max-steps", mine["max_steps"], first["max_steps"]);
   if (difference.empty()) {

@@ -7,7 +7,7 @@
 namespace satformer::synthetic {
 namespace {
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
+ExampleMaker make_induction(const SyntheticOptions& o, const Tokenizer*) {
   need_length(o, 4 * o.pairs, concat(o.pairs, " triggers, stated and asked for"));
   need_vocab(o, o.pairs + 2, concat(o.pairs, " triggers"));
   const std::int64_t first_part = o.seq_length - 2 * o.pairs;
@@ -43,7 +43,7 @@ SyntheticTask induction() {
           .summary = "what followed a trigger in noise, at its second time",
           .options = {"vocab_size", "pairs"},
           .targets = {TokenKind::answer},
-          .make = make};
+          .make = make_induction};
 }
 
 }  // namespace satformer::synthetic

@@ -24,7 +24,7 @@ struct Vocabulary {
   }
 };
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
+ExampleMaker make_mixed_recall(const SyntheticOptions& o, const Tokenizer*) {
   const std::int64_t asked = number_of_questions(o), slots = (o.seq_length - 2 * o.pairs) / 2;
   need_length(o, 2 * (o.pairs + asked), concat(o.pairs, " pairs and ", asked, " questions"));
   need_vocab(o, digits + least_noise + o.pairs * (1 + 2 * digits),
@@ -65,7 +65,7 @@ SyntheticTask mixed_recall() {
           .summary = "half of the values as they are, half changed by the token before",
           .options = {"vocab_size", "pairs", "questions"},
           .targets = {TokenKind::raw, TokenKind::contextual},
-          .make = make};
+          .make = make_mixed_recall};
 }
 
 }  // namespace satformer::synthetic

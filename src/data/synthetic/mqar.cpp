@@ -8,7 +8,7 @@
 namespace satformer::synthetic {
 namespace {
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
+ExampleMaker make_mqar(const SyntheticOptions& o, const Tokenizer*) {
   const std::int64_t first_value = o.vocab_size / 2, keys = first_value - 1, values = o.vocab_size - first_value;
   const std::int64_t slots = (o.seq_length - 2 * o.pairs) / 2;
   need_length(o, 4 * o.pairs, concat(o.pairs, " pairs and as many queries"));
@@ -43,7 +43,7 @@ SyntheticTask mqar() {
           .summary = "multi-query associative recall, zoology's recipe",
           .options = {"vocab_size", "pairs", "power"},
           .targets = {TokenKind::answer},
-          .make = make};
+          .make = make_mqar};
 }
 
 }  // namespace satformer::synthetic

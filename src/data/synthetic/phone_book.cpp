@@ -8,7 +8,7 @@
 namespace satformer::synthetic {
 namespace {
 
-constexpr std::int64_t separator = 0, question = 1, first_digit = 2, first_name = 12;
+constexpr std::int64_t separator = 0, question_mark = 1, first_digit = 2, first_name = 12;
 
 using Tokens = std::vector<std::int64_t>;
 
@@ -25,7 +25,7 @@ std::vector<Tokens> draw_names(Draws& draws, const SyntheticOptions& o) {
   return names;
 }
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
+ExampleMaker make_phone_book(const SyntheticOptions& o, const Tokenizer*) {
   const std::int64_t entry = o.key_length + o.value_length + 1;  // and as many for a question
   const std::int64_t least = o.questions > 0 ? number_of_questions(o) : 1;
   need_length(o, (o.pairs + least) * entry,
@@ -47,7 +47,7 @@ ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
       example.add(separator, TokenKind::structure);
     }
     for (const std::int64_t who : draws.distinct(asked, o.pairs)) {
-      example.add(question, TokenKind::structure);
+      example.add(question_mark, TokenKind::structure);
       for (const std::int64_t part : names[static_cast<std::size_t>(who)]) example.add(part, TokenKind::query);
       for (const std::int64_t digit : numbers[static_cast<std::size_t>(who)])
         example.add(digit, TokenKind::answer, true);
@@ -64,7 +64,7 @@ SyntheticTask phone_book() {
           .summary = "numbers of several digits by names of several tokens",
           .options = {"vocab_size", "pairs", "questions", "key_length", "value_length"},
           .targets = {TokenKind::answer},
-          .make = make};
+          .make = make_phone_book};
 }
 
 }  // namespace satformer::synthetic

@@ -240,7 +240,7 @@ class StoryMaker {
   std::int64_t asked_ = 0;
 };
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer* tokenizer) {
+ExampleMaker make_recall_stories(const SyntheticOptions& o, const Tokenizer* tokenizer) {
   const auto people = static_cast<std::int64_t>(story_names.size());
   if (o.pairs > people) {
     fail(ExitCode::config, "recall_stories: pairs = ", o.pairs, " is more than the ", people, " people there are");
@@ -264,7 +264,7 @@ SyntheticTask recall_stories() {
           .options = {"pairs", "questions"},
           .targets = {TokenKind::content},
           .text = true,
-          .make = make};
+          .make = make_recall_stories};
 }
 
 }  // namespace satformer::synthetic

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t blank = 0, marker = 1, first_data = 2;
 
-ExampleMaker make(const SyntheticOptions& o, const Tokenizer*) {
+ExampleMaker make_selective_copy(const SyntheticOptions& o, const Tokenizer*) {
   need_length(o, 2 * o.pairs + 1, concat(o.pairs, " tokens, a marker and their copy"));
   return [=](Draws& draws) {
     const std::int64_t first_part = o.seq_length - o.pairs - 1;
@@ -37,7 +37,7 @@ SyntheticTask selective_copy() {
           .summary = "tokens scattered among blanks, repeated in order",
           .options = {"vocab_size", "pairs"},
           .targets = {TokenKind::answer},
-          .make = make};
+          .make = make_selective_copy};
 }
 
 }  // namespace satformer::synthetic
