@@ -67,6 +67,26 @@ Json read_json_file(const std::string& path, ExitCode code) {
   return parse_json(text, path, code);
 }
 
+namespace {
+
+void visit_below(const Json& json, const std::string& prefix,
+                 const std::function<void(const std::string&, const Json&)>& visit) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string path = prefix.empty() ? key : concat(prefix, '.', key);
+    if (value.is_object() && !value.empty()) {
+      visit_below(value, path, visit);
+    } else {
+      visit(path, value);
+    }
+  }
+}
+
+}  // namespace
+
+void visit_leaves(const Json& json, const std::function<void(const std::string& key, const Json& value)>& visit) {
+  visit_below(json, "", visit);
+}
+
 std::string dotted_key(std::string pointer) {
   std::replace(pointer.begin(), pointer.end(), '/', '.');
   return pointer.substr(1);

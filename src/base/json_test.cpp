@@ -50,6 +50,13 @@ TEST(ParseJson, RefusesWhatFollowsAZeroByte) {
   EXPECT_NE(error_of(std::string("{\"a\":1}\0{\"b\":2}", 16)).find("zero byte at byte 8"), std::string::npos);
 }
 
+TEST(VisitLeaves, NamesEachValueByItsKeys) {
+  std::string seen;
+  visit_leaves(Json::parse(R"({"b": {"c": 1, "a": {"d": [2]}}, "e": {}})"),
+               [&](const std::string& key, const Json& value) { seen += key + "=" + value.dump() + ";"; });
+  EXPECT_EQ(seen, "b.c=1;b.a.d=[2];e={};");
+}
+
 TEST(DottedKey, IsAsUsersWriteIt) { EXPECT_EQ(dotted_key("/training/adam_betas/0"), "training.adam_betas.0"); }
 
 TEST(ReadJsonFile, NamesAMissingFile) {

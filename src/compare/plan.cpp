@@ -17,18 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A nested configuration as "section.key=value" assignments.
-void flatten(const Json& json, const std::string& prefix, std::vector<std::string>& out) {
-  for (const auto& [key, value] : json.items()) {
-    const std::string path = prefix.empty() ? key : concat(prefix, '.', key);
-    if (value.is_object() && !value.empty()) {
-      flatten(value, path, out);
-    } else if (!value.is_object()) {
-      out.push_back(concat(path, '=', value.dump()));
-    }
-  }
-}
-
 std::int64_t cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
@@ -46,7 +34,9 @@ void check_overrides(const std::vector<std::string>& overrides) {
 
 RunSettings resolve(const PlannedRun& run, const std::vector<std::string>& overrides) {
   ConfigSources sources;
-  flatten(run.config, "", sources.overrides);
+  visit_leaves(run.config, [&](const std::string& key, const Json& value) {
+    if (!value.is_object()) sources.overrides.push_back(concat(key, '=', value.dump()));
+  });
   sources.overrides.insert(sources.overrides.end(), overrides.begin(), overrides.end());
   try {
     return RunSettings(sources);
@@ -58,18 +48,12 @@ RunSettings resolve(const PlannedRun& run, const std::vector<std::string>& overr
 ArmCost cost_of(const RunSettings& settings) {
   const RunConfig& config = settings.config();
   const auto model = make_model(settings.architecture(), config.model.config, at::Device(at::kMeta));
-  MemoryShape shape;
-  shape.batch_size = config.training.batch_size;
-  shape.seq_length = config.data.seq_length;
-  shape.recompute_layers = config.training.gradient_checkpointing;
-  shape.bfloat16 = config.training.dtype != "float32";
-  shape.masters = config.training.dtype != pure_bfloat16;
   ArmCost cost;
   cost.architecture = settings.architecture().name;
   cost.model = settings.to_json()["model"]["config_overrides"];
   cost.parameters = count_parameters(*model).total;
   cost.flops_per_token = training_flops(*model, config.data.seq_length).per_token();
-  cost.memory_bytes = training_memory(*model, shape).peak();
+  cost.memory_bytes = training_memory(*model, memory_shape(config)).peak();
   cost.steps = config.total_steps();
   cost.tokens_per_step = config.tokens_per_step();
   return cost;

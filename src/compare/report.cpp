@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "io/file.h"
 #include "report/page.h"
+#include "report/table.h"
 
 namespace satformer {
 namespace {
@@ -37,13 +38,6 @@ std::string csv_number(double value) {
   return text;
 }
 
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
-
 std::string within(const CompareGroup& group) {
   const std::string title = group_title(group);
   return title.empty() ? "" : concat(title, ": ");
@@ -54,12 +48,13 @@ std::string steps_finding(const Comparison& c, const ArmSummary& a) {
   const ArmSummary& b = c.arm(a.group, a.against);
   const ToTarget &own = *a.target, &other = *b.target;
   if (own.runs == 0 || other.runs == 0) return {};
-  const auto steps = [](const ToTarget& t) {
-    return std::isfinite(t.steps.mean) ? short_number(t.steps.mean) : concat("more than ", short_number(t.longest));
+  const auto told = [](const std::string& arm, const ToTarget& t) {
+    if (t.reached == 0) return concat(arm, " did not reach the target in ", short_number(t.longest), " steps");
+    return concat(arm, " reached the target in ", t.reached, " of ", t.runs, t.runs == 1 ? " run, " : " runs, ",
+                  std::isfinite(t.steps.mean) ? concat("in ", short_number(t.steps.mean), " steps (median)")
+                                              : concat("half of them not in ", short_number(t.longest), " steps"));
   };
-  const std::string head = concat(within(a.group), a.arm, " reached the target in ", own.reached, " of ", own.runs,
-                                  " runs, in ", steps(own), " steps (median); ", b.arm, " in ", other.reached, " of ",
-                                  other.runs, ", in ", steps(other), ". ");
+  const std::string head = concat(within(a.group), told(a.arm, own), "; ", told(b.arm, other), ". ");
   if (own.runs < 2 || other.runs < 2) return head + "One seed shows no difference.";
   if (own.steps.high < other.steps.low) return head + "The intervals do not overlap: fewer steps.";
   if (own.steps.low > other.steps.high) return head + "The intervals do not overlap: more steps.";
@@ -251,13 +246,13 @@ std::string runs_csv(const Comparison& c) {
   }
   std::sort(metrics.begin(), metrics.end());
   std::string text = "data,size,arm,seed,trained,parameters,steps";
-  for (const std::string& key : metrics) text += "," + csv_text(key);
-  for (const std::string& task : tasks) text += "," + csv_text("task/" + task);
+  for (const std::string& key : metrics) text += "," + csv_field(key);
+  for (const std::string& task : tasks) text += "," + csv_field("task/" + task);
   text += "\r\n";
   for (const PlannedRun& run : c.plan->runs) {
     const RunResult& r = c.runs.at(run.folder);
     text +=
-        concat(csv_text(run.group.data), ',', csv_text(run.group.size), ',', csv_text(run.arm), ',', run.seed, ',',
+        concat(csv_field(run.group.data), ',', csv_field(run.group.size), ',', csv_field(run.arm), ',', run.seed, ',',
                r.trained ? "true" : "false", ',', c.plan->cost(run.group, run.arm).parameters, ',', run.steps);
     for (const std::string& key : metrics) {
       const auto it = r.last.find(key);
@@ -278,9 +273,10 @@ std::string curves_csv(const Comparison& c) {
     for (const auto& [key, curve] : c.runs.at(run.folder).curves) {
       if (!key.starts_with("val/") && !key.starts_with("train/")) continue;
       for (std::size_t i = 0; i < curve.values.size(); ++i) {
-        text += concat(csv_text(run.group.data), ',', csv_text(run.group.size), ',', csv_text(run.arm), ',', run.seed,
-                       ',', csv_text(key), ',', csv_number(curve.steps[i]), ',', csv_number(curve.tokens[i]), ',',
-                       csv_number(curve.seconds[i]), ',', csv_number(curve.values[i]), "\r\n");
+        text +=
+            concat(csv_field(run.group.data), ',', csv_field(run.group.size), ',', csv_field(run.arm), ',', run.seed,
+                   ',', csv_field(key), ',', csv_number(curve.steps[i]), ',', csv_number(curve.tokens[i]), ',',
+                   csv_number(curve.seconds[i]), ',', csv_number(curve.values[i]), "\r\n");
       }
     }
   }

@@ -25,16 +25,6 @@ std::string heading(const Column& column) {
   return column.unit.empty() ? column.name : concat(column.name, " (", column.unit, ")");
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string raw(const Cell& cell) {
   if (!has_value(cell)) return cell.text;
   char text[32];
@@ -120,6 +110,16 @@ std::string number_text(double value) {
 std::string cell_text(const Cell& cell) {
   if (!cell.text.empty()) return cell.text;
   return has_value(cell) ? number_text(*cell.value) : "–";
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 std::string table_csv(const Table& table) {

@@ -39,6 +39,8 @@ struct Table {
 std::string cell_text(const Cell& cell);  // text, or the formatted value, without the note; "–" if there is neither
 std::string number_text(double value);    // four significant digits, without trailing zeros; "–" if not finite
 
+std::string csv_field(const std::string& text);  // RFC 4180: quoted where it must be
+
 // RFC 4180 with a header line and "\r\n" ends: raw values in the shortest form that reads back equal, else the text.
 // A column of which any cell has a note is followed by one named "NAME note". Caption and notes are left out.
 std::string table_csv(const Table& table);

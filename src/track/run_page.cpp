@@ -129,15 +129,12 @@ std::vector<std::string> short_names(const std::vector<RunInfo>& runs) {
   return names;
 }
 
-void flatten(const Json& json, const std::string& prefix, std::map<std::string, std::string>& out) {
-  for (const auto& [key, value] : json.items()) {
-    const std::string path = prefix.empty() ? key : concat(prefix, '.', key);
-    if (value.is_object()) {
-      flatten(value, path, out);
-    } else {
-      out[path] = value.is_string() ? value.get<std::string>() : value.dump();
-    }
-  }
+std::map<std::string, std::string> settings_of(const Json& config) {
+  std::map<std::string, std::string> settings;
+  visit_leaves(config, [&](const std::string& key, const Json& value) {
+    settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  });
+  return settings;
 }
 
 double best_validation(const RunInfo& run) {
@@ -170,8 +167,7 @@ std::string run_page(const RunInfo& run, int refresh) {
   page.facts(facts);
   add_charts(page, {run}, {run.path});
   page.heading("Configuration");
-  std::map<std::string, std::string> settings;
-  flatten(run.config, "", settings);
+  const std::map<std::string, std::string> settings = settings_of(run.config);
   Table table;
   table.columns = {{"key"}, {"value"}};
   for (const auto& [key, value] : settings) table.rows.push_back({key, value});
@@ -206,7 +202,7 @@ Table differences_table(const std::vector<RunInfo>& runs) {
   std::vector<std::map<std::string, std::string>> settings(runs.size());
   std::set<std::string> keys, metrics;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    flatten(runs[i].config, "", settings[i]);
+    settings[i] = settings_of(runs[i].config);
     for (const auto& [key, value] : settings[i]) keys.insert(key);
     for (const auto& [key, curve] : runs[i].curves.all()) {
       if (is_shown(key) || key == "val/perplexity") metrics.insert(key);

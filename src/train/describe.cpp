@@ -79,13 +79,7 @@ std::string describe_run(const RunSettings& settings, const TrainRequest& reques
   text += row("  products", human_count(flops.matmul_per_token));
   text += row("  attention", human_count(flops.attention_per_token));
 
-  MemoryShape shape;
-  shape.batch_size = config.training.batch_size;
-  shape.seq_length = config.data.seq_length;
-  shape.recompute_layers = config.training.gradient_checkpointing;
-  shape.bfloat16 = config.training.dtype != "float32";
-  shape.masters = config.training.dtype != pure_bfloat16;
-  const MemoryEstimate memory = training_memory(*model, shape);
+  const MemoryEstimate memory = training_memory(*model, memory_shape(config));
   text += row("peak memory (estimate)", human_bytes(memory.peak()));
   text += row("  weights and gradients", human_bytes(memory.parameters + memory.gradients));
   text += row("  optimizer", human_bytes(memory.optimizer));
@@ -110,7 +104,7 @@ std::string describe_run(const RunSettings& settings, const TrainRequest& reques
     text += row("resume", concat("a new run: no checkpoint in ", config.checkpointing.checkpoint_dir));
   }
   text += row("FLOPs in all", human_count(flops.per_token() * static_cast<double>(steps * config.tokens_per_step())));
-  const double bytes = checkpoint_bytes(*model, shape.masters);
+  const double bytes = checkpoint_bytes(*model, memory_shape(config).masters);
   const std::int64_t interval = config.checkpointing.checkpoint_interval;
   const std::int64_t written = interval > 0 ? steps / interval + (steps % interval != 0) : 1;
   const std::int64_t keep = config.checkpointing.keep_last;

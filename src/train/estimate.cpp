@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "train/run_config.h"
+
 namespace satformer {
 namespace {
 
@@ -55,6 +57,16 @@ Flops training_flops(const Model& model, std::int64_t seq_length) {
 }
 
 std::string flops_formula() { return "6 N (parameters in products) + 6 L T C (causal attention)"; }
+
+MemoryShape memory_shape(const RunConfig& config) {
+  MemoryShape shape;
+  shape.batch_size = config.training.batch_size;
+  shape.seq_length = config.data.seq_length;
+  shape.recompute_layers = config.training.gradient_checkpointing;
+  shape.bfloat16 = config.training.dtype != "float32";
+  shape.masters = config.training.dtype != pure_bfloat16;
+  return shape;
+}
 
 MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   const ModelConfig& c = model.config();

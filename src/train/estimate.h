@@ -12,6 +12,8 @@
 
 namespace satformer {
 
+struct RunConfig;
+
 struct ParameterCount {
   std::int64_t total = 0;
   std::int64_t matmul =
@@ -37,6 +39,7 @@ struct MemoryShape {
   bool recompute_layers = false, bfloat16 = false;
   bool masters = true;  // false: weights, gradients and optimizer state in bf16 too
 };
+MemoryShape memory_shape(const RunConfig& config);
 struct MemoryEstimate {  // bytes
   double parameters = 0, gradients = 0, optimizer = 0, compute_copies = 0, activations = 0;
   double peak() const { return parameters + gradients + optimizer + compute_copies + activations; }
