@@ -24,7 +24,7 @@ help:
 	@echo 'make build     set up, configure and build the program: $(BUILD)/satformer'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make demo      train a SATFormer and a Transformer on real text (TEXT=PATH for your own)'
-	@echo 'make check     format, levels, file sizes, lint, configs'
+	@echo 'make check     format, levels, file sizes, names, lint, configs'
 	@echo 'make asan      build and test the parts without libtorch under the sanitizers'
 	@echo 'make setup     only install what the build needs (Debian packages, pinned PyPI packages in .deps)'
 	@echo 'make install   install program, libraries and headers under PREFIX (now $(PREFIX))'

@@ -25,6 +25,23 @@ install(DIRECTORY "${CMAKE_SOURCE_DIR}/src/" DESTINATION "${CMAKE_INSTALL_INCLUD
 install(FILES $<TARGET_FILE:sentencepiece-static> $<TARGET_FILE:sentencepiece_train-static>
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/satformer")
 
+# Manual pages and completions come from the program itself.
+if(TARGET satformer)
+  install(CODE "
+    set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+    execute_process(COMMAND \"$<TARGET_FILE:satformer>\" man --write \"\${root}/man/man1\" COMMAND_ERROR_IS_FATAL ANY)
+    foreach(place bash:bash-completion/completions/satformer zsh:zsh/site-functions/_satformer
+        fish:fish/vendor_completions.d/satformer.fish)
+      string(REPLACE \":\" \";\" place \"\${place}\")
+      list(GET place 0 shell)
+      list(GET place 1 file)
+      get_filename_component(folder \"\${root}/\${file}\" DIRECTORY)
+      file(MAKE_DIRECTORY \"\${folder}\")
+      execute_process(COMMAND \"$<TARGET_FILE:satformer>\" completion \${shell} OUTPUT_FILE \"\${root}/\${file}\"
+        COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()")
+endif()
+
 install(EXPORT satformerTargets NAMESPACE satformer:: DESTINATION "${package_dir}")
 configure_package_config_file("${CMAKE_SOURCE_DIR}/cmake/satformerConfig.cmake.in"
   "${CMAKE_BINARY_DIR}/satformerConfig.cmake" INSTALL_DESTINATION "${package_dir}"

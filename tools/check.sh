@@ -14,6 +14,9 @@ check() {  # NAME COMMAND...
 }
 check levels python3 tools/check_levels.py
 check sizes python3 tools/check_sizes.py
+# Conflict markers of a merge.
+check markers bash -c '! grep -rnE "^(<<<<<<<|>>>>>>>) " src docs tests tools cmake fuzz configs ./*.md'
+check names python3 tools/check_names.py
 check configs python3 tools/make_configs.py --check
 check tools python3 tools/check_test.py
 check format tools/check_format.sh

@@ -74,6 +74,20 @@ class Sizes(unittest.TestCase):
         self.assertIn("src/base/a.cpp: 601 lines", output)
 
 
+class Names(unittest.TestCase):
+    def test_one_definition(self):
+        one = "namespace satformer {\n\nstruct Row {\n  int a;\n};\n}  // namespace satformer\n"
+        own = one.replace("namespace satformer {\n", "namespace satformer {\nnamespace {\n").replace(
+            "};\n", "};\n}  // namespace\n")
+        other = one.replace("struct Row {", "class Row final : public Base {")
+        self.assertEqual(run("check_names.py", {"src/a/a.h": one, "src/b/b.cpp": own})[0], 0)
+        self.assertEqual(run("check_names.py", {"src/a/a.h": one, "src/b/b.h": other.replace("satformer", "other")})[0], 0)
+        self.assertEqual(run("check_names.py", {"src/a/a.h": one, "src/b/b.h": "struct Row;\n"})[0], 0)
+        code, output = run("check_names.py", {"src/a/a.h": one, "src/b/b.h": other})
+        self.assertEqual(code, 1)
+        self.assertIn("satformer::Row is defined in src/a/a.h and in src/b/b.h", output)
+
+
 class GpuCheck(unittest.TestCase):
     def refuses(self, smi, message, *arguments):
         """With an nvidia-smi that runs the shell text `smi`, or none."""

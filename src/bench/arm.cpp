@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/process_memory.h"
 
 extern char** environ;
 
@@ -28,14 +28,6 @@ Json spec_json(WorkloadSpec spec) {
   json["threads"] = spec.threads;
   json["recompute"] = spec.recompute;
   return json;
-}
-
-double peak_resident_bytes() {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
-  }
-  return 0;
 }
 
 // A child process with its standard input and output on pipes.

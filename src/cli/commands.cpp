@@ -4,9 +4,9 @@ namespace satformer::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> list = {
-      {"prepare", "turn text into token shards", run_prepare},
+      {"prepare", "turn text into token shards", run_prepare, false, {"--synthetic"}},
       {"train", "train a model from a config", run_train, true},
-      {"eval", "validation loss, perplexity and tasks", run_eval, true},
+      {"eval", "validation loss, perplexity and tasks", run_eval, true, {"--tasks"}},
       {"score", "log-likelihoods of JSON lines", run_score, true},
       {"generate", "continue a prompt", run_generate, true},
       {"serve", "an HTTP server with OpenAI's API, and a page", run_serve, true},
@@ -21,6 +21,8 @@ const std::vector<Command>& commands() {
       {"retrofit", "add gates to a trained model", run_retrofit, true},
       {"info", "parameters, FLOPs and memory of a config or checkpoint", run_info},
       {"tokenize", "text to token ids and back", run_tokenize},
+      {"completion", "a script that completes commands and options in a shell", run_completion},
+      {"man", "manual pages", run_man},
       {"verify", "compare against reference cases", run_verify},
   };
   return list;

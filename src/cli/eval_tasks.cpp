@@ -184,7 +184,7 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   if (with_text && a.stride > model.text->max_length) {
     fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);
   }
-  RunInfo info;
+  EvaluationInfo info;
   info.model_name = a.text_options.model.model;
   info.config = config_json(a, model);
   info.max_length = with_text ? model.text->max_length : model.loaded.model->config().max_position_embeddings;

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/option_table.h"
 
 namespace satformer::cli {
 
@@ -104,7 +105,25 @@ std::string with_dashes(const std::string& argument) {
 
 }  // namespace
 
+OptionTable Options::table() const {
+  OptionTable table{impl_->app.get_name(), impl_->app.get_description(), impl_->app.get_footer(), {}};
+  for (const CLI::Option* option : static_cast<const CLI::App&>(impl_->app).get_options()) {
+    OptionRow row;
+    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
+    row.positional = row.names.empty();
+    if (row.positional) row.names = {option->get_name(true)};
+    if (option->get_expected_max() > 0) row.value = option->get_type_name();
+    row.standard = option->get_default_str();
+    row.help = option->get_description();
+    row.required = option->get_required();
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 bool Options::parse(std::span<const std::string> arguments) {
+  if (std::find(arguments.begin(), arguments.end(), table_request) != arguments.end()) throw table();
   // CLI11 takes the arguments in reverse order.
   std::vector<std::string> reversed;
   for (auto it = arguments.rbegin(); it != arguments.rend(); ++it) reversed.push_back(with_dashes(*it));

@@ -10,6 +10,8 @@
 
 namespace satformer::cli {
 
+struct OptionTable;
+
 class Options {
  public:
   Options(const std::string& command, const std::string& summary);
@@ -34,6 +36,8 @@ class Options {
   // Text after the list of options in --help.
   Options& footer(const std::string& text);
 
+  // What --help would say, as data; parse() throws it for table_request.
+  OptionTable table() const;
   // False: --help was printed and the command should return 0. Bad arguments throw Error(usage) naming the nearest
   // option.
   bool parse(std::span<const std::string> arguments);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/token_marks.h"
+#include "train/step_clock.h"
 
 namespace satformer {
 namespace {
@@ -233,7 +234,9 @@ void check_metric(const std::string& metric, const std::string& where, bool vali
   std::vector<std::string> names = {"val/loss", "val/perplexity", "val/accuracy"};
   for (const std::string_view kind : token_kind_names) names.push_back(concat("val/accuracy/", kind));
   if (!validation) {
-    names.insert(names.end(), {"train/loss", "train/lr", "train/grad_norm", "perf/tokens_per_sec", "perf/mfu"});
+    names.insert(names.end(), {"train/loss", "train/lr", "train/grad_norm", "perf/tokens_per_sec", "perf/mfu",
+                               "perf/peak_memory_bytes"});
+    for (const char* part : step_part_names) names.push_back(concat("perf/step_seconds/", part));
     if (metric.starts_with("gates/layer_")) return;
   }
   if (std::find(names.begin(), names.end(), metric) != names.end()) return;

@@ -180,7 +180,7 @@ TEST(Results, HaveTheLayoutOfLmEval) {
   options.log_folder = folder.path();
   const TaskSelection selection = select_tasks(std::vector<std::string>{"ai2_arc,swde"});
   const auto results = evaluate(small.text(), selection.tasks, options);
-  RunInfo info;
+  EvaluationInfo info;
   info.model_name = "runs/a";
   const Json json = results_json(results, selection.groups, info);
   const Json& arc = json["results"]["arc_easy"];

@@ -181,7 +181,8 @@ Json sample_json(const TaskResult& result, const Sample& sample) {
   return json;
 }
 
-Json results_json(const std::vector<TaskResult>& results, const std::vector<TaskGroup>& groups, const RunInfo& info) {
+Json results_json(const std::vector<TaskResult>& results, const std::vector<TaskGroup>& groups,
+                  const EvaluationInfo& info) {
   Json json;
   for (const char* key : {"results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better",
                           "n-samples", "config"}) {
@@ -254,7 +255,7 @@ std::string results_folder(const std::string& output, const std::string& model_n
 }
 
 std::string write_results(const std::string& output, const std::vector<TaskResult>& results, const Json& json,
-                          const RunInfo& info, bool samples) {
+                          const EvaluationInfo& info, bool samples) {
   const fs::path folder = results_folder(output, info.model_name);
   make_directories(folder.string());
   const std::string stamp = time_stamp();

@@ -9,7 +9,7 @@
 
 namespace satformer {
 
-struct RunInfo {
+struct EvaluationInfo {
   std::string model_name;  // the path that was asked for
   Json config;             // results' "config"
   double start_time = 0;   // seconds since 1970
@@ -19,7 +19,8 @@ struct RunInfo {
 };
 
 // The whole of results_*.json.
-Json results_json(const std::vector<TaskResult>& results, const std::vector<TaskGroup>& groups, const RunInfo& info);
+Json results_json(const std::vector<TaskResult>& results, const std::vector<TaskGroup>& groups,
+                  const EvaluationInfo& info);
 // One line of samples_*.jsonl.
 Json sample_json(const TaskResult& result, const Sample& sample);
 
@@ -32,7 +33,7 @@ std::string results_folder(const std::string& output, const std::string& model_n
 // Writes the results, and with `samples` one samples file a task; returns the path of the results. The files' names
 // have the time in them. Logs of unfinished work are removed after that.
 std::string write_results(const std::string& output, const std::vector<TaskResult>& results, const Json& json,
-                          const RunInfo& info, bool samples);
+                          const EvaluationInfo& info, bool samples);
 
 // Markdown: task, version, shots, metric, value, standard error.
 std::string results_table(const Json& results);

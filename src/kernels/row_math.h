@@ -58,45 +58,43 @@ SATFORMER_HD float rounded_to(float x) {
   return load(t);
 }
 
-// exp to about 1 ulp over the whole range (0 and infinity at its ends, subnormal results included): 2^n * e^f with
-// |f| <= ln2 / 2 and e^f by a degree-6 polynomial.
-SATFORMER_HD float exp_fp32(float x) {
-  const float clamped = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+// exp(x) = fraction * 2^n with n the integer nearest x / ln 2, which stands in the low bits of `shifted`: e^f with
+// |f| <= ln2 / 2 by a degree-6 polynomial.
+struct ExpParts {
+  float fraction, shifted;
+};
+SATFORMER_HD ExpParts exp_parts(float x) {
   const float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low mantissa bits
-  const float shifted = clamped * 1.44269504088896341f + magic;
+  const float shifted = x * 1.44269504088896341f + magic;
   const float n = shifted - magic;
-  const float f = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  const float f = (x - n * 0.693359375f) - n * -2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * f + 1.3981999507e-3f;
   p = p * f + 8.3334519073e-3f;
   p = p * f + 4.1665795894e-2f;
   p = p * f + 1.6666665459e-1f;
   p = p * f + 5.0000001201e-1f;
-  p = p * (f * f) + f + 1.0f;
+  return {p * (f * f) + f + 1.0f, shifted};
+}
+
+// exp to about 1 ulp over the whole range (0 and infinity at its ends, subnormal results included).
+SATFORMER_HD float exp_fp32(float x) {
+  const float clamped = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+  const ExpParts e = exp_parts(clamped);
   // 2^n in two factors, since n = 128 and n < -126 have no float of their own.
-  const int32_t k = static_cast<int32_t>(bits_of(shifted)) - 0x4b400000;
+  const int32_t k = static_cast<int32_t>(bits_of(e.shifted)) - 0x4b400000;
   const int32_t half = k >> 1;
   const float a = from_bits(static_cast<uint32_t>(half + 127) << 23);
   const float b = from_bits(static_cast<uint32_t>(k - half + 127) << 23);
-  return p * a * b;
+  return e.fraction * a * b;
 }
 
 // exp of what is at most 0 (a little above does no harm), about 1 ulp; below -87 it stays at exp(-87), 1.6e-38: for
 // sums of weights of which the largest is 1.
 SATFORMER_HD float exp_nonpositive(float x) {
   const float clamped = x < -87.0f ? -87.0f : x;
-  const float magic = 12582912.0f;  // as in exp_fp32
-  const float shifted = clamped * 1.44269504088896341f + magic;
-  const float n = shifted - magic;
-  const float f = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  p = p * (f * f) + f + 1.0f;
-  return p * from_bits((bits_of(shifted) << 23) + (127U << 23));
+  const ExpParts e = exp_parts(clamped);
+  return e.fraction * from_bits((bits_of(e.shifted) << 23) + (127U << 23));
 }
 
 SATFORMER_HD float sigmoid_fp32(float x) { return 1.0f / (1.0f + exp_fp32(-x)); }

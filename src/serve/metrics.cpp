@@ -1,11 +1,10 @@
 #include "serve/metrics.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/process_memory.h"
 
 namespace satformer::serve {
 namespace {
@@ -26,15 +25,6 @@ class Page {
   }
   std::string text;
 };
-
-double resident_bytes() {
-  long pages = 0, resident = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-    std::fclose(file);
-  }
-  return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
 
 double open_descriptors() {
   std::error_code error;

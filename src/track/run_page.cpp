@@ -22,11 +22,15 @@ struct ChartSpec {
   bool log_y = false;
 };
 const std::vector<ChartSpec>& chart_specs() {
-  static const std::vector<ChartSpec> list = {{"Loss", {"train/loss", "val/loss"}},
-                                              {"Accuracy", {"val/accuracy"}},
-                                              {"Gradient norm", {"train/grad_norm"}, true},
-                                              {"Learning rate", {"train/lr"}},
-                                              {"Tokens per second", {"perf/tokens_per_sec"}}};
+  static const std::vector<ChartSpec> list = {
+      {"Loss", {"train/loss", "val/loss"}},
+      {"Accuracy", {"val/accuracy"}},
+      {"Gradient norm", {"train/grad_norm"}, true},
+      {"Learning rate", {"train/lr"}},
+      {"Tokens per second", {"perf/tokens_per_sec"}},
+      {"Seconds of a step",
+       {"perf/step_seconds/data", "perf/step_seconds/forward", "perf/step_seconds/backward",
+        "perf/step_seconds/optimizer", "perf/step_seconds/communication"}}};
   return list;
 }
 

@@ -30,7 +30,7 @@ RankStep::RankStep(Model& model, Communicator& ranks, const OptimizerOptions& op
       optimizer_(sharded ? Optimizer(stretch_targets(model.parameters(), parallel_), options)
                          : Optimizer(model.parameters(), options)) {}
 
-StepLoss RankStep::accumulate(std::span<const Batch> batches, const ForwardOptions& options) {
+StepLoss RankStep::accumulate(std::span<const Batch> batches, const ForwardOptions& options, StepClock* clock) {
   at::Tensor targets = at::zeros({1}, at::kLong);
   for (const Batch& batch : batches) targets += batch.targets_BT.ne(ignored_target).sum();
   ranks_.all_reduce(targets);
@@ -44,12 +44,15 @@ StepLoss RankStep::accumulate(std::span<const Batch> batches, const ForwardOptio
     const at::Tensor loss = model_.loss(batch.ids_BT.to(device), batch.targets_BT.to(device), scale, options);
     // A recomputed layer's backward runs in pieces.
     if (&batch == &batches.back() && !options.recompute_layers) parallel_.begin_last_backward();
+    if (clock) clock->end(StepPart::forward);
     loss.backward();
     local_loss_ += loss.item<double>();
     ranks_.progress();
+    if (clock) clock->end(StepPart::backward);
   }
   std::vector<double> sums = {local_loss_};
   parallel_.finish_backward(sums);
+  if (clock) clock->end(StepPart::communication);
   result.loss = sums[0];
   return result;
 }
@@ -72,11 +75,12 @@ std::string RankStep::non_finite_sources() {
   return all.empty() ? "finite on every rank, but not their sum" : all;
 }
 
-void RankStep::update(double learning_rate, double norm) {
+void RankStep::update(double learning_rate, double norm, StepClock* clock) {
   const at::NoGradGuard no_grad;
   if (!sharded_) {
     parallel_.store_gradients();
     optimizer_.step(learning_rate, norm);
+    if (clock) clock->end(StepPart::optimizer);
     return;
   }
   for (const DataParallel::Stretch& stretch : parallel_.stretches()) {
@@ -85,7 +89,9 @@ void RankStep::update(double learning_rate, double norm) {
         parallel_.has_gradient(stretch.parameter) ? stretch.gradient.to(value.scalar_type()) : at::Tensor();
   }
   optimizer_.step(learning_rate, norm);
+  if (clock) clock->end(StepPart::optimizer);
   parallel_.gather_parameters();
+  if (clock) clock->end(StepPart::communication);
 }
 
 void RankStep::clear_gradients() {

@@ -22,11 +22,11 @@ class RankStep {
 
   // As accumulate_gradients(), of this rank's micro-batches; the loss returned and its targets are of all ranks. No
   // gradient is changed by that of another rank yet.
-  StepLoss accumulate(std::span<const Batch> batches, const ForwardOptions& options);
+  StepLoss accumulate(std::span<const Batch> batches, const ForwardOptions& options, StepClock* clock = nullptr);
   double gradient_norm() { return parallel_.norm(); }
   // After a loss or norm that is not finite: the ranks and parameters it comes from, for the error.
   std::string non_finite_sources();
-  void update(double learning_rate, double norm);
+  void update(double learning_rate, double norm, StepClock* clock = nullptr);
   void clear_gradients();
 
   std::int64_t steps() const { return optimizer_.steps(); }

@@ -7,6 +7,7 @@
 
 #include "nn/model.h"
 #include "train/loader.h"
+#include "train/step_clock.h"
 
 namespace satformer {
 
@@ -20,7 +21,8 @@ struct StepLoss {
 
 // Adds to the parameters' gradients those of: sum over all targets of all micro-batches / number of these targets. So
 // the result does not depend on how the windows are cut into micro-batches. Error(data) if no target counts.
+// `clock`, begun by the caller, gets the time of the passes.
 StepLoss accumulate_gradients(Model& model, std::span<const Batch> batches, const ForwardOptions& options,
-                              const std::function<bool()>& stop = {});
+                              const std::function<bool()>& stop = {}, StepClock* clock = nullptr);
 
 }  // namespace satformer

@@ -44,7 +44,7 @@ std::vector<Json> metrics(const std::string& run) {
   std::vector<Json> lines;
   for (std::string line; std::getline(in, line);) {
     lines.push_back(Json::parse(line));
-    lines.back().erase("perf/tokens_per_sec");
+    testing_support::erase_performance(lines.back());
   }
   return lines;
 }

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,11 @@
 #include "train/run_config.h"
 
 namespace satformer::testing_support {
+
+// Of a line of metrics: what the clock and the machine decide.
+inline void erase_performance(Json& line) {
+  for (auto it = line.begin(); it != line.end();) it = it.key().starts_with("perf/") ? line.erase(it) : std::next(it);
+}
 
 // uint16 ids below `vocab_size`, with some structure to learn.
 inline void write_shard(const std::string& path, std::int64_t tokens, std::int64_t vocab_size, std::uint64_t seed) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process_memory.h"
 #include "checkpoint/file_hashes.h"
 #include "checkpoint/model_io.h"
 #include "distributed/agree.h"
@@ -187,11 +188,13 @@ TrainResult Trainer::run() {
 
 bool Trainer::train_step() {
   const double start = now();
+  clock_.begin();
   if (hooks_.on_step) hooks_.on_step(*r_.model, state_.step);
   const std::int64_t batches_per_step =
       rank_step_ ? loader_->batches_per_step() : config_.training.gradient_accumulation_steps;
   std::vector<Batch> batches;
   for (std::int64_t i = 0; i < batches_per_step; ++i) batches.push_back(loader_->next());
+  clock_.end(StepPart::data);
   ForwardOptions options;
   options.recompute_layers = config_.training.gradient_checkpointing;
   options.document_end = r_.document_end;
@@ -201,9 +204,9 @@ bool Trainer::train_step() {
     options.observer = &gates_.emplace(saturation_level(config_.model.config));
   }
   rank_step_ ? rank_step_->clear_gradients() : optimizer_->clear_gradients();
-  const StepLoss step = rank_step_
-                            ? rank_step_->accumulate(batches, options)
-                            : accumulate_gradients(*r_.model, batches, options, [this] { return stop_requested(); });
+  const StepLoss step = rank_step_ ? rank_step_->accumulate(batches, options, &clock_)
+                                   : accumulate_gradients(
+                                         *r_.model, batches, options, [this] { return stop_requested(); }, &clock_);
   if (step.stopped) {
     optimizer_->clear_gradients();
     return false;
@@ -224,7 +227,13 @@ bool Trainer::train_step() {
     return true;
   }
   const double lr = schedule_.rate(state_.step);
-  rank_step_ ? rank_step_->update(lr, norm) : optimizer_->step(lr, norm);
+  if (rank_step_) {
+    rank_step_->update(lr, norm, &clock_);
+  } else {
+    optimizer_->step(lr, norm);
+    clock_.end(StepPart::optimizer);
+  }
+  clock_.end_step();
   state_.step += 1;
   state_.windows = loader_->position();
   state_.tokens += tokens;
@@ -285,8 +294,7 @@ bool Trainer::finish_step() {
     if (state_.loss_steps > 0) values["train/loss"] = state_.loss_sum / static_cast<double>(state_.loss_steps);
     values["train/lr"] = last_lr_;
     values["train/grad_norm"] = last_norm_;
-    values["perf/tokens_per_sec"] = rate_;
-    if (r_.peak_flops > 0) values["perf/mfu"] = rate_ * flops_per_token_ / r_.peak_flops;
+    add_system_figures(values);
     if (const auto bounds = spikes_.bounds()) {
       values["guard/loss_bound"] = bounds->loss;
       values["guard/norm_bound"] = bounds->norm;
@@ -295,6 +303,7 @@ bool Trainer::finish_step() {
     state_.loss_steps = 0;
     busy_seconds_ = 0;
     busy_tokens_ = 0;
+    clock_.clear();
   }
   if (frozen_ && due(frozen_interval_)) look_for_frozen(values);
   add_gates(values);
@@ -313,6 +322,19 @@ bool Trainer::finish_step() {
   }
   if (due(config_.checkpointing.checkpoint_interval)) save();
   return true;
+}
+
+void Trainer::add_system_figures(Json& values) const {
+  values["perf/tokens_per_sec"] = rate_;
+  if (r_.peak_flops > 0) values["perf/mfu"] = rate_ * flops_per_token_ / r_.peak_flops;
+  if (clock_.steps() > 0) {
+    for (std::size_t i = 0; i < step_part_names.size(); ++i) {
+      const auto part = static_cast<StepPart>(i);
+      if (part == StepPart::communication && !r_.ranks) continue;
+      values[concat("perf/step_seconds/", step_part_names[i])] = clock_.mean(part);
+    }
+  }
+  if (const double bytes = peak_resident_bytes(); bytes > 0) values["perf/peak_memory_bytes"] = bytes;
 }
 
 void Trainer::look_for_frozen(Json& values) {

@@ -82,6 +82,7 @@ class Trainer {
   void report_step(double lr, double norm);
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
   void look_for_frozen(Json& values);
+  void add_system_figures(Json& values) const;
   void add_gates(Json& values);  // those of the last step
   bool run_validation(std::int64_t max_windows, Json& values);
   void report_accuracy(Json& values, std::string& line);
@@ -123,6 +124,7 @@ class Trainer {
   double last_lr_ = 0, last_norm_ = 0, last_loss_ = 0;
   double busy_seconds_ = 0;
   std::int64_t busy_tokens_ = 0;
+  StepClock clock_;
   double rate_ = 0;  // tokens per second, as last reported
 };
 

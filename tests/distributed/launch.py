@@ -1,29 +1,19 @@
 """Runs of several ranks: a small data set and configuration, and starters like torchrun's and mpirun's."""
 
-import array
 import json
 import os
-import random
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
-VOCAB = 48
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from small_data import VOCAB, write_shard  # noqa: E402
+
 WINDOWS = 12  # of a step
 SEQ = 32
-
-
-def write_shard(path, tokens, seed):
-    source = random.Random(seed)
-    ids = array.array("H")
-    previous = 0
-    for _ in range(tokens):
-        previous = (previous * 5 + 1) % VOCAB if source.random() < 0.7 else source.randrange(VOCAB)
-        ids.append(previous)
-    with open(path, "wb") as out:
-        ids.tofile(out)
 
 
 def free_port():

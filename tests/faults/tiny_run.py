@@ -1,38 +1,19 @@
 """A training run of about a second, for the scripts of this folder: its data, its command line, what it leaves."""
 
-import array
-import hashlib
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
 
-VOCAB = 48
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from small_data import VOCAB, sha256, write_shard  # noqa: E402
+
 STEPS = 24
 WINDOWS_PER_STEP = 2 * 3
 SEQ_LENGTH = 32
 ARCHITECTURES = ["satformer", "transformer", "resformer", "denseformer", "muddformer", "hyperconnections"]
-
-
-def write_shard(path, tokens, seed):
-    source = random.Random(seed)
-    ids = array.array("H")
-    previous = 0
-    for _ in range(tokens):
-        previous = (previous * 5 + 1) % VOCAB if source.random() < 0.7 else source.randrange(VOCAB)
-        ids.append(previous)
-    if sys.byteorder == "big":
-        ids.byteswap()
-    with open(path, "wb") as out:
-        ids.tofile(out)
-
-
-def sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 class Workplace:
@@ -104,8 +85,8 @@ def metrics(run):
     with open(os.path.join(run, "metrics.jsonl")) as file:
         lines = [json.loads(line) for line in file]
     for line in lines:
-        for key in ("perf/tokens_per_sec", "perf/mfu", "progress/seconds"):
-            line.pop(key, None)
+        for key in [key for key in line if key.startswith("perf/") or key == "progress/seconds"]:
+            del line[key]
     return lines
 
 

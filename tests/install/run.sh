@@ -10,4 +10,8 @@ cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CX
   -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/build"
 "$work/build/consumer"
+for file in man/man1/satformer.1 man/man1/satformer-train.1 bash-completion/completions/satformer \
+  zsh/site-functions/_satformer fish/vendor_completions.d/satformer.fish; do
+  [ ! -x "$1/satformer" ] || [ -s "$work/prefix/share/$file" ] || { echo "not installed: share/$file"; exit 1; }
+done
 [ ! -x "$1/satformer" ] || "$work/prefix/bin/satformer" --help >/dev/null
