@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <set>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -58,6 +57,19 @@ Words values_of(const OptionRow& row) {
   return it == known.end() ? Words() : it->second;
 }
 
+// Modes may have an option in common, under more names in one of them.
+void add_option(std::vector<OptionRow>& options, const OptionRow& row) {
+  const auto same = [&](const OptionRow& known) { return known.names.front() == row.names.front(); };
+  const auto it = std::find_if(options.begin(), options.end(), same);
+  if (it == options.end()) {
+    options.push_back(row);
+    return;
+  }
+  for (const std::string& name : row.names) {
+    if (std::find(it->names.begin(), it->names.end(), name) == it->names.end()) it->names.push_back(name);
+  }
+}
+
 std::vector<Completed> everything() {
   RunConfig config;
   Words fields;
@@ -66,10 +78,9 @@ std::vector<Completed> everything() {
   std::vector<Completed> all;
   for (const Command& command : commands()) {
     Completed c{&command, {}, first_words(command.name), {}};
-    std::set<std::string> seen;
     for (const OptionTable& table : option_tables(command)) {
       for (const OptionRow& row : table.rows) {
-        if (!row.positional && seen.insert(row.names.front()).second) c.options.push_back(row);
+        if (!row.positional) add_option(c.options, row);
       }
     }
     if (command.name == "train" || command.name == "compare") c.fields = fields;

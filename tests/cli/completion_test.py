@@ -1,4 +1,5 @@
 """Completions and manual pages: what they say of each command is what its --help says. Usage: completion_test.py SATFORMER"""
+import functools
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ COMMANDS = re.findall(r"^  (\w+) ", run("--help"), re.M)
 MODES = {"eval": ["--tasks"], "prepare": ["--synthetic"]}
 
 
+@functools.cache
 def options_of(command):
     """the long options that --help lists, in all modes"""
     names = set()
