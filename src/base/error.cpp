@@ -8,6 +8,25 @@
 
 namespace satformer {
 
+namespace {
+
+std::string without_zero_bytes(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    if (c == '\0') {
+      shown += "\\x00";
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
+}  // namespace
+
+Error::Error(ExitCode code, const std::string& message)
+    : std::runtime_error(without_zero_bytes(message)), code_(code) {}
+
 void fail_errno(std::string_view action, std::string_view path, int error_number) {
   fail(ExitCode::system, "cannot ", action, " '", path, "': ", std::strerror(error_number));
 }

@@ -14,7 +14,7 @@ namespace satformer {
 // Documented in docs/exit-codes.md; scripts rely on the numbers.
 enum class ExitCode : int {
   ok = 0,
-  check_failed = 1,   // the program worked and the answer is no: verify out of tolerance
+  check_failed = 1,   // the program worked and the answer is no: out of tolerance, files that differ
   usage = 2,          // the command line
   config = 3,         // a configuration value or combination
   data = 4,           // input text, token shards, tokenizer files
@@ -25,12 +25,13 @@ enum class ExitCode : int {
   internal = 70,      // a defect of satformer
   out_of_time = 75,   // saved before --max-time or after SIGUSR1 or SIGUSR2; to be started again
   interrupted = 130,  // stopped by Ctrl-C after saving
-  terminated = 143,   // stopped by SIGTERM after saving
+  terminated = 143,   // stopped by SIGTERM or SIGHUP after saving
 };
 
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  // Zero bytes, at which what() would end, are shown as \x00.
+  Error(ExitCode code, const std::string& message);
   ExitCode code() const { return code_; }
 
  private:

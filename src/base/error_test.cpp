@@ -10,6 +10,8 @@ namespace {
 
 const std::vector<std::string> names = {"hidden_size", "num_heads", "num_kv_heads", "rope_theta"};
 
+TEST(Error, ShowsZeroBytes) { EXPECT_STREQ(Error(ExitCode::config, std::string("a\0b", 3)).what(), "a\\x00b"); }
+
 TEST(Error, CarriesCodeAndText) {
   try {
     fail(ExitCode::data, "file ", 3, ": ", 0.5);

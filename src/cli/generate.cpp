@@ -32,7 +32,7 @@ int run_generate(std::span<const std::string> arguments) {
   EditOptions edit_options;
   GenerateOptions generate_options;
   generate_options.sampling.temperature = 0.8;
-  std::int64_t seed = -1, samples = 1;
+  std::int64_t seed = -1, samples = 1, max_new_tokens = -1;
   bool ignore_eos = false, no_stream = false;
   Options options("generate",
                   "Continues prompts. One continuation is streamed as it grows; several are printed when "
@@ -41,7 +41,8 @@ int run_generate(std::span<const std::string> arguments) {
   options
       .add("--prompt,-p", prompts, "Text to continue; may be given several times (default: the start of a document)")
       .add("--prompt-file", prompt_file, "A file whose whole text is a prompt")
-      .add("--max-new-tokens,-n", generate_options.max_new_tokens, "Longest continuation")
+      .add("--max-new-tokens,-n", max_new_tokens,
+           "Longest continuation (-1: 100, or what the model's context leaves)")
       .add("--temperature,-t", generate_options.sampling.temperature, "0: always the likeliest token")
       .add("--top-k", generate_options.sampling.top_k, "Choose among the k likeliest tokens (0: all)")
       .add("--top-p", generate_options.sampling.top_p, "Choose among the likeliest tokens of this total probability")
@@ -51,8 +52,8 @@ int run_generate(std::span<const std::string> arguments) {
       .flag("--no-stream", no_stream, "Print only when done");
   edit_options.add_to(options);
   if (!options.parse(arguments)) return 0;
-  if (generate_options.max_new_tokens < 1) {
-    fail(ExitCode::usage, "--max-new-tokens ", generate_options.max_new_tokens, " must be at least 1");
+  if (max_new_tokens < 1 && max_new_tokens != -1) {
+    fail(ExitCode::usage, "--max-new-tokens ", max_new_tokens, " must be at least 1");
   }
   if (samples < 1 || samples > 4096) {
     fail(ExitCode::usage, "--num-samples ", samples, " must be at least 1 and at most 4096");
@@ -79,6 +80,14 @@ int run_generate(std::span<const std::string> arguments) {
       rows.push_back(encode_prompt(*tokenizer, prompt));
       texts.push_back(prompt);
     }
+  }
+  std::int64_t longest = 0;
+  for (const auto& row : rows) longest = std::max<std::int64_t>(longest, std::ssize(row));
+  const std::int64_t room = loaded.model->config().max_position_embeddings - longest;
+  if (max_new_tokens > 0) {
+    generate_options.max_new_tokens = max_new_tokens;
+  } else if (room > 0) {
+    generate_options.max_new_tokens = std::min(generate_options.max_new_tokens, room);
   }
   const auto flush = [] {
     if (std::fflush(stdout) != 0) fail(ExitCode::system, "cannot write to standard output");

@@ -1,3 +1,6 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -64,11 +67,21 @@ int run(const std::vector<std::string>& arguments, char** argv) {
                   " 'satformer --help' lists them.");
 }
 
-// Names out of files and arguments may hold line ends or escape sequences: an error stays one line.
+// Names out of files and arguments may hold line ends, escape sequences or bytes of no text, and be long: an error
+// stays one line that can be read.
 int report(ExitCode code, const char* message) {
+  constexpr std::size_t longest = 4000;
+  std::string line = satformer::one_line(satformer::replace_invalid_utf8(message));
+  if (line.size() > longest) line = satformer::replace_invalid_utf8(line.substr(0, longest)) + " ...";
   std::fflush(stdout);
-  std::fprintf(stderr, "satformer: error: %s\n", satformer::one_line(message).c_str());
+  std::fprintf(stderr, "satformer: error: %s\n", line.c_str());
   return static_cast<int>(code);
+}
+
+// The reader of standard output has gone, as `head` does.
+bool reader_gone() {
+  pollfd state{STDOUT_FILENO, 0, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & POLLERR) != 0;
 }
 
 }  // namespace
@@ -79,7 +92,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const int code = run(std::vector<std::string>(argv + 1, argv + argc), argv);
-    if (std::fflush(stdout) != 0) return report(ExitCode::system, "cannot write to standard output");
+    // ferror: an earlier part may have failed, of which the last flush knows nothing.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      if (reader_gone()) return static_cast<int>(ExitCode::system);
+      return report(ExitCode::system, "cannot write to standard output");
+    }
     return code;
   } catch (const Error& error) {
     return report(error.code(), error.what());

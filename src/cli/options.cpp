@@ -142,6 +142,15 @@ bool Options::parse(std::span<const std::string> arguments) {
       if (first.empty()) first = extra;
     }
     refuse(concat("unknown argument '", first, "'.", did_you_mean(first.substr(0, first.find('=')), impl_->names)));
+  } catch (const CLI::RequiredError& error) {
+    // The one that is missing may be there under a misspelt name.
+    for (const std::string& argument : arguments) {
+      const std::string name_part = argument.substr(0, argument.find('=')), given = with_dashes(name_part);
+      if (!given.starts_with("--") || given.size() < 3 || given.find('.') != std::string::npos) continue;
+      if (std::find(impl_->names.begin(), impl_->names.end(), given) != impl_->names.end()) continue;
+      refuse(concat("unknown argument '", given, "'.", did_you_mean(given, impl_->names)));
+    }
+    refuse(std::string(error.what()) + ".");
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();
     const bool twice = what.find("At Most 1") != std::string::npos || what.find("at most 1") != std::string::npos;

@@ -102,6 +102,7 @@ int run_prepare(std::span<const std::string> arguments) {
       .footer(footer);
   if (!options.parse(arguments)) return 0;
   check_device(device);
+  if (seed < 0) fail(ExitCode::usage, "--seed ", seed, " must be at least 0");
   prepare_options.seed = static_cast<std::uint64_t>(seed);
   const PrepareResult result = prepare(prepare_options);
   print_summary(prepare_options, result);

@@ -22,9 +22,8 @@ std::vector<std::string> shard_names(const std::string& directory, const std::st
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator it(directory, error);
-  if (error.value() == ENOENT || error.value() == ENOTDIR) {
-    fail(ExitCode::data, "the shard folder '", directory, "' is not there");
-  }
+  if (error.value() == ENOENT) fail(ExitCode::data, "the shard folder '", directory, "' is not there");
+  if (error.value() == ENOTDIR) fail(ExitCode::data, "the shard folder '", directory, "' is a file, not a folder");
   if (error) fail_errno("open the shard folder", directory, error.value());
   for (const fs::directory_iterator end; it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();

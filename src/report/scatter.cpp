@@ -13,7 +13,7 @@
 namespace satformer {
 namespace {
 
-constexpr double plot_height = 340, radius = 5;
+constexpr double plot_height = 340, point_radius = 5;
 
 bool overlap(const Box& a, const Box& b) {
   return a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
@@ -99,7 +99,7 @@ class ScatterDrawing {
       path += path.empty() ? concat("M", x, " ", y) : concat("H", x, "V", y);
     }
     if (front.size() > 1) svg_.path(path, "front");
-    for (const std::size_t i : front) svg_.circle(x_.at(points[i].x), y_.at(points[i].y), radius + 4, "front");
+    for (const std::size_t i : front) svg_.circle(x_.at(points[i].x), y_.at(points[i].y), point_radius + 4, "front");
   }
 
   void draw_points() {
@@ -116,15 +116,15 @@ class ScatterDrawing {
       if (point->y_low || point->y_high)
         svg_.line(x, end(y_, point->y_low, y), x, end(y_, point->y_high, y), whisker);
       const std::string tip = concat(point->label, ": ", number_text(point->x), ", ", number_text(point->y));
-      svg_.circle(x, y, radius, concat("fill-", colour), tip);
+      svg_.circle(x, y, point_radius, concat("fill-", colour), tip);
       description_ += concat(description_.empty() ? "" : "; ", tip);
-      taken_.push_back({x - radius, y - radius, 2 * radius, 2 * radius});
+      taken_.push_back({x - point_radius, y - point_radius, 2 * point_radius, 2 * point_radius});
     }
   }
 
   void draw_labels() {
     for (const ScatterPoint* point : drawn_) {
-      const double x = x_.at(point->x), y = y_.at(point->y), gap = radius + 5;
+      const double x = x_.at(point->x), y = y_.at(point->y), gap = point_radius + 5;
       const std::string label = fit_text(point->label, 220);
       const double width = text_width(label), height = 16;
       const Box places[] = {{x + gap, y - height / 2, width, height},

@@ -165,6 +165,11 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
     if (!request.quiet) note(concat("training ", trained, " of ", model->parameters().count(), " parameters"));
   }
   model->set_compute_dtype(config.training.dtype == "float32" ? at::kFloat : at::kBFloat16);
+  if (first && config.warmup_steps() > 0 && config.warmup_steps() >= config.total_steps()) {
+    note(concat("warmup: the ", config.warmup_steps(),
+                " steps of training.warmup_tokens are not fewer than the run's ", config.total_steps(),
+                ", so that the rate never reaches ", config.training.learning_rate));
+  }
   if (first) note_disk_space(folder, config, *model, request);
 
   r.settings = &settings;

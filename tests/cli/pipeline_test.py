@@ -16,7 +16,7 @@ SENTENCES = ["The light of the lamp fell on the table.", "A table has four legs,
 
 
 def run(*arguments, code=0, cwd=None, env=None):
-    result = subprocess.run([SATFORMER, *map(str, arguments)], capture_output=True, cwd=cwd,
+    result = subprocess.run([SATFORMER, *(a if isinstance(a, bytes) else str(a) for a in arguments)], capture_output=True, cwd=cwd,
                             env=dict(os.environ, OMP_NUM_THREADS="1", **(env or {})), timeout=300)
     if result.returncode != code:
         raise AssertionError(f"{arguments} exited with {result.returncode}, expected {code}\n"
@@ -171,8 +171,30 @@ class Pipeline(unittest.TestCase):
         run("eval", "--model", model, "--data-dir", data, "--device", "gpu", code=3)
         run("eval", "--model", model, "--data-dir", data, "--dtype", "float23", code=2)
         with open("/dev/full", "w") as full:
-            process = subprocess.run([SATFORMER, "info", model], stdout=full, stderr=subprocess.PIPE)
-            self.assertEqual(process.returncode, 6)
+            # Short, and longer than what is buffered: then the last write alone may succeed.
+            for words in (["info", model], ["train", "--show-config"], ["man", "train"], ["train", "--help"]):
+                process = subprocess.run([SATFORMER, *words], stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual((process.returncode, process.stderr.count(b"\n")), (6, 1), words)
+
+    def test_a_misspelt_required_option_is_named(self):
+        for words in (["eval", "--modl", "x"], ["generate", "--modle=x"], ["export", "--too", "hf"], ["retrofit", "--form", "x"]):
+            error = run(*words, code=2)[1]
+            self.assertIn(f"unknown argument '{words[1].partition('=')[0]}'. Did you mean '--", error)
+
+    def test_errors_are_one_readable_line(self):
+        path = os.path.join(self.folder, "odd.json")
+        with open(path, "w") as f:
+            f.write('{"training": {"learning_rat\\u0000\\u001b[31m": 1}}')
+        error = run("train", "--config", path, code=3)[1]
+        self.assertIn("learning_rat\\x00\\x1b[31m'", error)
+        error = run("train", "--config", b"no\xff" + b"x" * 100_000, code=6)[1]
+        self.assertIn("no\ufffdx", error)
+        self.assertLess(len(error), 5000)
+
+    def test_a_continuation_ends_with_the_context(self):
+        model = self.run_of("SATFormer")  # context 64, below the default of 100 new tokens
+        self.assertTrue(run("generate", "--model", model, "--prompt", "The", "--seed", "1")[0].startswith("The"))
+        self.assertIn("context", run("generate", "--model", model, "--prompt", "The", "-n", "100", code=3)[1])
 
     def test_outputs_keep_links_and_pipes(self):
         link, target = os.path.join(self.folder, "link.json"), os.path.join(self.folder, "target.json")
