@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/test_error.h"
 #include "checkpoint/training_state.h"
@@ -175,7 +177,10 @@ TEST(Async, ErrorsAreTold) {
   request.quiet = true;
   TrainHooks hooks;
   hooks.on_step = [&](Model&, std::int64_t step) {
-    if (step == 7) {  // the next checkpoint's place is taken by a file
+    if (step == 7) {  // the next checkpoint's place is taken by a file, once that of step 5 is written
+      for (int wait = 0; wait < 3000 && !fs::exists(run.run() + "/checkpoints/step-00000005"); ++wait)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the folder's sync after the rename
       fs::remove_all(run.run() + "/checkpoints");
       write_file_atomic(run.run() + "/checkpoints", "");
     }
