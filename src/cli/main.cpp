@@ -29,10 +29,10 @@ void print_help(std::FILE* out) {
   for (const Command& command : satformer::cli::commands()) {
     std::fprintf(out, "  %-11s %s\n", command.name.c_str(), command.summary.c_str());
   }
-  std::fprintf(out,
-               "\n'satformer COMMAND --help' lists the options of a command, 'satformer --version' tells the "
-               "version. Exit codes: "
-               "docs/exit-codes.md.\n");
+  std::fprintf(
+      out,
+      "\n'satformer COMMAND --help' lists the options of a command, 'satformer --version' tells the version. "
+      "Exit codes: docs/exit-codes.md.\n");
 }
 
 bool only_tells(const std::vector<std::string>& arguments) {

@@ -131,6 +131,9 @@ bool Options::parse(std::span<const std::string> arguments) {
   const auto refuse = [&](const std::string& what) {
     fail(ExitCode::usage, name, ": ", what, " See '", name, " --help'.");
   };
+  const auto refuse_unknown = [&](const std::string& argument, const std::string& key) {
+    refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
+  };
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
@@ -141,14 +144,14 @@ bool Options::parse(std::span<const std::string> arguments) {
     for (const auto& extra : impl_->app.remaining()) {
       if (first.empty()) first = extra;
     }
-    refuse(concat("unknown argument '", first, "'.", did_you_mean(first.substr(0, first.find('=')), impl_->names)));
+    refuse_unknown(first, first.substr(0, first.find('=')));
   } catch (const CLI::RequiredError& error) {
     // The one that is missing may be there under a misspelt name.
     for (const std::string& argument : arguments) {
-      const std::string name_part = argument.substr(0, argument.find('=')), given = with_dashes(name_part);
+      const std::string given = with_dashes(argument.substr(0, argument.find('=')));
       if (!given.starts_with("--") || given.size() < 3 || given.find('.') != std::string::npos) continue;
       if (std::find(impl_->names.begin(), impl_->names.end(), given) != impl_->names.end()) continue;
-      refuse(concat("unknown argument '", given, "'.", did_you_mean(given, impl_->names)));
+      refuse_unknown(given, given);
     }
     refuse(std::string(error.what()) + ".");
   } catch (const CLI::ArgumentMismatch& error) {
@@ -164,7 +167,7 @@ bool Options::parse(std::span<const std::string> arguments) {
     const std::string key = argument.substr(0, argument.find('='));
     const std::string& section = impl_->overrides_section;
     if (!section.empty() && (!argument.starts_with("--" + section + ".") || key == argument)) {
-      refuse(concat("unknown argument '", key, "'.", did_you_mean(key, impl_->names)));
+      refuse_unknown(key, key);
     }
     const bool short_name = argument.find('=') != std::string::npos;  // --batch_size=2: the config knows the section
     if (argument.rfind("--", 0) != 0 || (key.find('.') == std::string::npos && !short_name)) {
@@ -173,7 +176,7 @@ bool Options::parse(std::span<const std::string> arguments) {
         refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names),
                       " If it is a configuration field, it is written with '=': ", argument, "=", rest[i + 1], "."));
       }
-      refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
+      refuse_unknown(argument, key);
     }
     if (argument.find('=') != std::string::npos) {
       impl_->overrides.push_back(argument.substr(2));
