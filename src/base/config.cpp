@@ -314,7 +314,17 @@ void ConfigBinding::apply_override(std::string_view assignment) {
       fail(ExitCode::config, "--", path, " is ambiguous: ", matches[0]->path, " or ", matches[1]->path);
     }
   }
-  if (!field) fail(ExitCode::config, "--", path, ": unknown key.", suggest(path));
+  if (!field) {
+    for (const Field& candidate : fields_) {
+      if (!candidate.path.starts_with(path + ".")) continue;
+      fail(ExitCode::config, "--", path, " is a section: set its fields, such as --", candidate.path);
+    }
+    fail(ExitCode::config, "--", path, ": unknown key.", suggest(path));
+  }
+  if (const auto it = origins_.find(field->path); it != origins_.end() && it->second.starts_with("--")) {
+    fail(ExitCode::usage, it->second, " is given twice",
+         it->second == "--" + path ? std::string() : concat(", once as --", path));
+  }
   set(*field, parse_value(assignment.substr(equals + 1), *field), concat("--", path));
 }
 

@@ -13,6 +13,7 @@
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/optimizer.h"
+#include "train/run_config.h"
 #include "train/step.h"
 
 namespace satformer {
@@ -38,7 +39,7 @@ void WorkloadSpec::visit(FieldVisitor& v) {
   v.field("phase", &phase, "what is timed", {.choices = {"train", "prefill", "decode"}});
   v.field("batch_size", &batch_size, "rows", {.min = 1, .max = 1 << 20});
   v.field("context", &context, "tokens of a row", {.min = 1, .max = 1 << 24});
-  v.field("dtype", &dtype, "computing type", {.choices = {"float32", "bfloat16"}});
+  v.field("dtype", &dtype, "computing type", {.choices = {"float32", "bfloat16", pure_bfloat16}});
   v.field("device", &device, "cpu, cuda or cuda:N");
 }
 
@@ -69,7 +70,8 @@ struct Workload::Impl {
   explicit Impl(const WorkloadSpec& s)
       : spec(s), device(parse_device(s.device)), model(make_workload_model(s, device)) {
     model->parameters().initialise(1);
-    model->set_compute_dtype(spec.dtype == "bfloat16" ? at::kBFloat16 : at::kFloat);
+    model->set_compute_dtype(spec.dtype == "float32" ? at::kFloat : at::kBFloat16);
+    if (spec.dtype == pure_bfloat16) model->parameters().to(at::kBFloat16);
     const at::Tensor tokens = random_ids(spec.batch_size, spec.context + 1, model->config().vocab_size);
     ids = tokens.narrow(1, 0, spec.context).contiguous().to(device);
     targets = tokens.narrow(1, 1, spec.context).contiguous().to(device);

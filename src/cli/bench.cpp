@@ -195,12 +195,12 @@ int run_bench(std::span<const std::string> arguments) {
       .add("--rounds", o.rounds, "Clean rounds of each pair")
       .add("--seconds", o.seconds, "Least time of one measurement")
       .add("--max-foreign", o.max_foreign, "A round in which others took more of the CPU time is measured again")
-      .add("--dtype", o.dtype, "float32 or bfloat16")
+      .add("--dtype", o.dtype, "float32, bfloat16 or pure-bfloat16 (without fp32 masters)")
       .add("--device", o.device, "cpu, cuda or cuda:N")
       .add("--threads", o.threads, "CPU threads (0: all)")
       .flag("--recompute", o.recompute, "train: with gradient checkpointing")
       .add("--output,-o", o.output, "Folder for bench.json, bench.csv and bench.svg")
-      .add("--worker", o.worker, "Serve measurements to a parent process (used by bench itself)");
+      .add_hidden("--worker", o.worker);  // serves measurements to the bench that started it
   options.allow_overrides().footer(
       "Model fields may be set as --model.KEY=VALUE, for instance --model.num_kv_heads=2.\n");
   if (!options.parse(arguments)) return 0;
@@ -245,7 +245,7 @@ int run_bench(std::span<const std::string> arguments) {
   progress->update("bench: measuring what the machine can do");
   set_num_threads(spec.threads);
   const MachineLimits limits = measure_limits(num_threads());
-  const double peak = o.dtype == "bfloat16" ? limits.gemm_bf16_flops : limits.fma_flops;
+  const double peak = o.dtype != "float32" ? limits.gemm_bf16_flops : limits.fma_flops;
   progress->finish(concat("machine: ", limits.cpu, ", ", limits.threads, " threads; multiply-add peak ",
                           human_count(limits.fma_flops), "FLOP/s, product ", human_count(limits.gemm_flops),
                           "FLOP/s (bfloat16 ", human_count(limits.gemm_bf16_flops), "), read ",

@@ -37,7 +37,9 @@ int evaluate_windows(const ModelOptions& model_options, const WindowOptions& win
   const bool first = ranks.rank() == 0;  // it alone reports
   window_options.check();
   const std::unique_ptr<AtomicFile> output_file = first ? window_options.check_and_open_output() : nullptr;
-  const LoadedModel loaded = model_options.load();
+  const LoadedModel loaded = model_options.of_rank(ranks).load();
+  const at::Device device = loaded.model->parameters().device();
+  if (device.is_cuda() && ranks.size() > 1) ranks.use_gpu(device);
   const std::unique_ptr<ActiveEdits> edits = edit_options.activate(loaded);
   Model& model = *loaded.model;
   const TokenWindows windows = window_options.open(loaded);

@@ -9,9 +9,11 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/rank_session.h"
 #include "cli/synthetic_tasks.h"
 #include "cli/text_options.h"
 #include "data/synthetic/task.h"
+#include "distributed/ranks.h"
 #include "eval/compare.h"
 #include "eval/results.h"
 #include "eval/tasks/list.h"
@@ -52,6 +54,7 @@ struct Arguments {
   TextOptions text_options;
   std::vector<std::string> tasks, texts, compare;
   std::vector<std::string> generated;  // those of the tasks that are
+  double timeout = default_rank_timeout;
   std::string data_dir, output, column = "text";
   std::int64_t num_fewshot = 0, limit = 0, seed = 1234, stride = 0, max_gen_toks = 0, bootstrap = 100000;
   bool log_samples = false, list = false, each = false;
@@ -113,6 +116,97 @@ Json config_json(const Arguments& a, const LoadedText& model) {
   return config;
 }
 
+// All ranks must be at the same evaluation, or answers of one would stand for another's.
+void share_evaluation(const Arguments& a, const TaskSelection& selection, const EvaluationInfo& info,
+                      Communicator& ranks) {
+  Json json = {{"config", info.config}, {"tasks", a.generated}, {"num_fewshot", a.num_fewshot}};
+  for (const Task& task : selection.tasks) json["tasks"].push_back(task.name);
+  const std::string own = json.dump(), of_first = ranks.broadcast_text(own, 0);
+  if (own != of_first) {
+    fail(ExitCode::config, "the ranks are not of one evaluation: ", own, " here and ", of_first, " on rank 0");
+  }
+}
+
+// The ranks answer for parts of the same documents, and rank 0 alone reports.
+int evaluate_tasks(const Arguments& a, const TaskSelection& selection, const std::vector<std::string>& overrides,
+                   Communicator& ranks) {
+  const bool first = ranks.rank() == 0, with_text = !selection.tasks.empty();
+  TextOptions own = a.text_options;
+  own.model = own.model.of_rank(ranks);
+  const LoadedText model = with_text ? load_text_model(own) : load_plain_model(own);
+  const std::vector<SyntheticOptions> synthetic = synthetic_options(a.generated, model.loaded, overrides);
+  if (with_text && a.stride > model.text->max_length) {
+    fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);
+  }
+  EvaluationInfo info;
+  info.model_name = a.text_options.model.model;
+  info.config = config_json(a, model);
+  info.max_length = with_text ? model.text->max_length : model.loaded.model->config().max_position_embeddings;
+  info.eot_token = model.tokenizer ? model.tokenizer->eos_id() : model.loaded.model->config().eos_token_id;
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  info.start_time = seconds();
+
+  share_evaluation(a, selection, info, ranks);
+  ProgressLine progress;
+  EvalOptions eval;
+  eval.ranks = &ranks;
+  eval.data_dir = a.data_dir;
+  eval.limit = a.limit;
+  eval.num_fewshot = a.num_fewshot;
+  eval.fewshot_seed = static_cast<std::uint64_t>(a.seed);
+  eval.batch_size = a.text_options.batch_size;
+  eval.stride = a.stride;
+  eval.max_gen_toks = a.max_gen_toks;
+  eval.bootstrap_iters = first ? a.bootstrap : 0;
+  if (first) {
+    eval.progress = [&](const std::string& text) { progress.update("eval: " + text); };
+    eval.warn = [&](const std::string& text) { progress.print("eval: " + text); };
+  }
+  if (!a.output.empty() && with_text) {
+    eval.log_folder = results_folder(a.output, info.model_name);
+    make_directories(eval.log_folder);
+    eval.log_settings = fingerprint(model);
+    if (model.edits) eval.log_settings["edit"] = edit_json(a);
+    eval.log_settings["dtype"] = a.text_options.model.dtype;
+    eval.log_settings["fewshot_seed"] = a.seed;
+  }
+  std::vector<TaskResult> results;
+  if (with_text) results = evaluate(*model.text, selection.tasks, eval);
+  SyntheticEval generated{
+      .model = *model.loaded.model, .tokenizer = model.tokenizer.get(), .progress = eval.progress};
+  generated.ranks = &ranks;
+  generated.limit = a.limit;
+  generated.batch_size = a.text_options.batch_size;
+  generated.observer = model.edits ? model.edits->observer() : nullptr;
+  generated.document_end = trained_document_end(model.loaded);
+  for (const SyntheticOptions& task : synthetic) results.push_back(evaluate_synthetic(task, generated));
+  if (!first) {
+    ranks.barrier();  // the result is kept
+    std::error_code ignored;
+    for (const TaskResult& r : results) {
+      for (const std::string& path : r.log_paths) fs::remove(path, ignored);
+    }
+    return 0;
+  }
+  info.seconds = seconds() - info.start_time;
+  progress.finish(concat("eval: ", results.size(), results.size() == 1 ? " task" : " tasks", " done in ",
+                         human_duration(info.seconds)));
+
+  const Json json = results_json(results, selection.groups, info);
+  std::printf("%s", results_table(json).c_str());
+  std::int64_t left_out = 0;
+  for (const TaskResult& r : results) left_out += static_cast<std::int64_t>(r.bad.size());
+  if (left_out > 0) std::printf("\n%lld documents were left out, see above\n", static_cast<long long>(left_out));
+  if (!a.output.empty()) {
+    const std::string path = write_results(a.output, results, json, info, a.log_samples);
+    std::printf("\nresults in %s\n", path.c_str());
+  }
+  ranks.barrier();
+  return 0;
+}
+
 }  // namespace
 
 bool asks_for_tasks(std::span<const std::string> arguments) {
@@ -126,7 +220,10 @@ int run_eval_tasks(std::span<const std::string> arguments) {
                   "Loss on token shards: 'satformer eval --help' without --tasks.");
   const bool without_model = names(arguments, {"--list-tasks", "--list_tasks", "--compare"});
   if (!without_model) a.text_options.add_to(options);
-  options.add("--tasks,-t", a.tasks, "Names of tasks or groups, JSON files of your own tasks; several with commas")
+  options
+      .add("--timeout", a.timeout,
+           "With several ranks: seconds until one that is stopped, stuck or missing is given up")
+      .add("--tasks,-t", a.tasks, "Names of tasks or groups, JSON files of your own tasks; several with commas")
       .add("--data-dir,-d", a.data_dir, "Folder of the tasks' files (docs/tasks.md)")
       .add("--text", a.texts, "Text or JSON lines files, folders or globs: perplexity per token, byte and word")
       .add("--column", a.column, "--text: the column of JSON lines")
@@ -179,64 +276,8 @@ int run_eval_tasks(std::span<const std::string> arguments) {
                               : "--data-dir",
          " has no effect on generated tasks, and no other one is named");
   }
-  const LoadedText model = with_text ? load_text_model(a.text_options) : load_plain_model(a.text_options);
-  const std::vector<SyntheticOptions> synthetic = synthetic_options(a.generated, model.loaded, options.overrides());
-  if (with_text && a.stride > model.text->max_length) {
-    fail(ExitCode::usage, "--stride ", a.stride, " is longer than the context of ", model.text->max_length);
-  }
-  EvaluationInfo info;
-  info.model_name = a.text_options.model.model;
-  info.config = config_json(a, model);
-  info.max_length = with_text ? model.text->max_length : model.loaded.model->config().max_position_embeddings;
-  info.eot_token = model.tokenizer ? model.tokenizer->eos_id() : model.loaded.model->config().eos_token_id;
-  const auto seconds = [] {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  };
-  info.start_time = seconds();
-
-  ProgressLine progress;
-  EvalOptions eval;
-  eval.data_dir = a.data_dir;
-  eval.limit = a.limit;
-  eval.num_fewshot = a.num_fewshot;
-  eval.fewshot_seed = static_cast<std::uint64_t>(a.seed);
-  eval.batch_size = a.text_options.batch_size;
-  eval.stride = a.stride;
-  eval.max_gen_toks = a.max_gen_toks;
-  eval.bootstrap_iters = a.bootstrap;
-  eval.progress = [&](const std::string& text) { progress.update("eval: " + text); };
-  eval.warn = [&](const std::string& text) { progress.print("eval: " + text); };
-  if (!a.output.empty() && with_text) {
-    eval.log_folder = results_folder(a.output, info.model_name);
-    make_directories(eval.log_folder);
-    eval.log_settings = fingerprint(model);
-    if (model.edits) eval.log_settings["edit"] = edit_json(a);
-    eval.log_settings["dtype"] = a.text_options.model.dtype;
-    eval.log_settings["fewshot_seed"] = a.seed;
-  }
-  std::vector<TaskResult> results;
-  if (with_text) results = evaluate(*model.text, selection.tasks, eval);
-  SyntheticEval generated{
-      .model = *model.loaded.model, .tokenizer = model.tokenizer.get(), .progress = eval.progress};
-  generated.limit = a.limit;
-  generated.batch_size = a.text_options.batch_size;
-  generated.observer = model.edits ? model.edits->observer() : nullptr;
-  generated.document_end = trained_document_end(model.loaded);
-  for (const SyntheticOptions& task : synthetic) results.push_back(evaluate_synthetic(task, generated));
-  info.seconds = seconds() - info.start_time;
-  progress.finish(concat("eval: ", results.size(), results.size() == 1 ? " task" : " tasks", " done in ",
-                         human_duration(info.seconds)));
-
-  const Json json = results_json(results, selection.groups, info);
-  std::printf("%s", results_table(json).c_str());
-  std::int64_t left_out = 0;
-  for (const TaskResult& r : results) left_out += static_cast<std::int64_t>(r.bad.size());
-  if (left_out > 0) std::printf("\n%lld documents were left out, see above\n", static_cast<long long>(left_out));
-  if (!a.output.empty()) {
-    const std::string path = write_results(a.output, results, json, info, a.log_samples);
-    std::printf("\nresults in %s\n", path.c_str());
-  }
-  return 0;
+  RankSession session(a.timeout);
+  return session.run([&](Communicator& ranks) { return evaluate_tasks(a, selection, options.overrides(), ranks); });
 }
 
 }  // namespace satformer::cli

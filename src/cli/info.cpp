@@ -134,7 +134,7 @@ int run_info(std::span<const std::string> arguments) {
       .flag("--tensors", tensors, "List every tensor")
       .add("--seq-length", seq_length, "Context to count FLOPs and memory for (0: the config's)")
       .add("--batch-size,-b", batch_size, "Sequences to count memory for (0: the config's)")
-      .add("--device", device, "cpu, cuda or cuda:N (default cpu)");
+      .add("--device", device, "cpu, cuda or cuda:N");
   if (!options.parse(arguments)) return 0;
   if (seq_length < 0) fail(ExitCode::usage, "--seq-length ", seq_length, " must be at least 1 (0: the config's)");
   if (batch_size < 0) fail(ExitCode::usage, "--batch-size ", batch_size, " must be at least 1 (0: the config's)");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "distributed/ranks.h"
 #include "nn/device.h"
 
 namespace satformer::cli {
@@ -16,8 +17,8 @@ void ModelOptions::add_to(Options& options, bool with_tokenizer) {
   if (with_tokenizer) {
     options.add("--tokenizer", tokenizer, "\"byte\", a SentencePiece model or a folder (default: beside the model)");
   }
-  options.add("--device", device, "cpu, cuda or cuda:N (default cpu)")
-      .add("--dtype", dtype, "Type to compute in: float32 or bfloat16 (default float32)")
+  options.add("--device", device, "cpu, cuda or cuda:N")
+      .add("--dtype", dtype, "Type to compute in: float32 or bfloat16")
       .add("--threads", threads, "CPU threads (0: all)");
 }
 
@@ -30,6 +31,13 @@ at::ScalarType parse_dtype(const std::string& name) {
   if (name == "bfloat16") return at::kBFloat16;
   const std::vector<std::string> known = {"float32", "bfloat16"};
   fail(ExitCode::usage, "--dtype '", name, "' is not one of: float32, bfloat16.", did_you_mean(name, known));
+}
+
+ModelOptions ModelOptions::of_rank(const Communicator& ranks) const {
+  ModelOptions own = *this;
+  own.device = device_of_rank(device, ranks);
+  own.threads = threads_of_rank(threads, ranks);
+  return own;
 }
 
 LoadedModel ModelOptions::load() const {

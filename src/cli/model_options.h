@@ -7,6 +7,7 @@
 
 #include "checkpoint/model_io.h"
 #include "cli/options.h"
+#include "distributed/communicator.h"
 #include "io/tokenizer.h"
 
 namespace satformer::cli {
@@ -18,6 +19,8 @@ struct ModelOptions {
   void add_to(Options& options, bool with_tokenizer);
   // Loads the model on the device in the compute type; sets the number of threads.
   LoadedModel load() const;
+  // These with the device and the threads of one of several processes.
+  ModelOptions of_rank(const Communicator& ranks) const;
   // --tokenizer, else the tokenizer in the model's folder. Error(data) if there is none or its vocabulary is larger
   // than the model's.
   std::unique_ptr<Tokenizer> load_tokenizer_for(const LoadedModel& loaded) const;

@@ -31,7 +31,12 @@ Options::Options(const std::string& command, const std::string& summary) : impl_
 Options::~Options() = default;
 
 Options& Options::add(const std::string& names, std::string& value, const std::string& help, bool required) {
-  impl_->decorate(impl_->app.add_option(names, value, help), required);
+  CLI::Option* option = impl_->decorate(impl_->app.add_option(names, value, help), required);
+  if (!value.empty()) option->capture_default_str();
+  return *this;
+}
+Options& Options::add_hidden(const std::string& names, std::string& value) {
+  impl_->app.add_option(names, value)->group("");
   return *this;
 }
 namespace {
@@ -108,6 +113,7 @@ std::string with_dashes(const std::string& argument) {
 OptionTable Options::table() const {
   OptionTable table{impl_->app.get_name(), impl_->app.get_description(), impl_->app.get_footer(), {}};
   for (const CLI::Option* option : static_cast<const CLI::App&>(impl_->app).get_options()) {
+    if (option->get_group().empty()) continue;
     OptionRow row;
     for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
     for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
@@ -153,7 +159,8 @@ bool Options::parse(std::span<const std::string> arguments) {
       if (std::find(impl_->names.begin(), impl_->names.end(), given) != impl_->names.end()) continue;
       refuse_unknown(given, given);
     }
-    refuse(std::string(error.what()) + ".");
+    const std::string what = error.what();
+    refuse(concat(what.starts_with('-') ? "" : "the argument ", what, "."));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();
     const bool twice = what.find("At Most 1") != std::string::npos || what.find("at most 1") != std::string::npos;

@@ -7,7 +7,10 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/prepare_synthetic.h"
+#include "cli/rank_session.h"
 #include "data/prepare.h"
+#include "distributed/agree.h"
+#include "distributed/ranks.h"
 
 namespace satformer::cli {
 namespace {
@@ -22,7 +25,7 @@ one of them for a validation split. Documents of white space alone are counted a
 
 Writes train_00000.bin, val_00000.bin, ...: little-endian ids of 2 bytes (4 above 65,536 ids), a document's tokens and
 then end-of-sequence; the tokenizer; and manifest.json with counts and checksums. The same input and options give the
-same bytes whatever --workers is. A run that is stopped leaves no shards.
+same bytes whatever --workers is, and however many ranks share the work (torchrun, mpirun, srun). A run that is stopped leaves no shards.
 
   satformer prepare corpus/*.jsonl.gz -o data --train-tokenizer 32000
   satformer prepare book.txt -o data --tokenizer byte --min-document-bytes 4000
@@ -72,6 +75,7 @@ int run_prepare(std::span<const std::string> arguments) {
   PrepareOptions prepare_options;
   std::int64_t seed = static_cast<std::int64_t>(prepare_options.seed);
   std::string device = "cpu";
+  double timeout = default_rank_timeout;
   Options options("prepare", "Turn text into token shards. Generated tasks: 'satformer prepare --synthetic --help'.");
   options.add("inputs", prepare_options.inputs, "text files, folders and globs", true)
       .add("--output,-o", prepare_options.output_dir, "folder for the shards", true)
@@ -98,15 +102,23 @@ int run_prepare(std::span<const std::string> arguments) {
             "count malformed lines, and replace bytes that are not UTF-8, instead of stopping at the first")
       .add("--seed", seed, "seed of the sample, the shuffle, the validation split and the tokenizer's training text")
       .flag("--overwrite", prepare_options.overwrite, "replace shards that are in the folder")
+      .add("--timeout", timeout,
+           "with several ranks: seconds until one that is stopped, stuck or missing is given up")
       .add("--device", device, "accepted like everywhere; this command works on the CPU")
       .footer(footer);
   if (!options.parse(arguments)) return 0;
   check_device(device);
   if (seed < 0) fail(ExitCode::usage, "--seed ", seed, " must be at least 0");
   prepare_options.seed = static_cast<std::uint64_t>(seed);
-  const PrepareResult result = prepare(prepare_options);
-  print_summary(prepare_options, result);
-  return 0;
+  RankSession session(timeout);
+  return session.run([&](Communicator& ranks) {
+    const LongWork reading(ranks);
+    prepare_options.ranks = {ranks.rank(), ranks.size(),
+                             [&](const std::string& own) { return texts_of_ranks(ranks, own); }};
+    const PrepareResult result = prepare(prepare_options);
+    if (ranks.rank() == 0) print_summary(prepare_options, result);
+    return 0;
+  });
 }
 
 }  // namespace satformer::cli

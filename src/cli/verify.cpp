@@ -23,7 +23,7 @@ int run_verify(std::span<const std::string> arguments) {
       .add("--kernels", kernels,
            "Which implementations to check: fused, reference, both (the default), or gpu-on-host: the GPU's, run by "
            "the CPU")
-      .add("--device", device_name, "cpu, cuda or cuda:N (default cpu)")
+      .add("--device", device_name, "cpu, cuda or cuda:N")
       .add("--threads", threads, "CPU threads (0: all)");
   if (!options.parse(arguments)) return 0;
   std::vector<std::pair<const char*, Backend>> backends;

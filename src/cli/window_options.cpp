@@ -25,7 +25,7 @@ void check_same_tokenizer(const LoadedModel& loaded, const TokenShards& shards, 
 
 void WindowOptions::add_to(Options& options, bool data_required, const char* output_help) {
   options.add("--data-dir,--data,-d", data_dir, "Folder of token shards", data_required)
-      .add("--prefix", prefix, "Shards to read: PREFIX*.bin (default val)")
+      .add("--prefix", prefix, "Shards to read: PREFIX*.bin")
       .add("--seq-length", seq_length, "Targets per window (0: as the model was trained)")
       .add("--batch-size,-b", batch_size, "Windows at once")
       .add("--limit", limit, "Only the first N windows (0: all)")

@@ -196,7 +196,8 @@ class Runner {
     std::string at;
     for (const Active& a : active_) {
       finished_[a.run] = work(*a.run) * fraction(*a.run);
-      at += concat(at.empty() ? "" : ", ", a.run->name(), " ", std::lround(100 * fraction(*a.run)), "%");
+      const std::string stage = a.stage == Stage::train ? concat(std::lround(100 * fraction(*a.run)), "%") : "tasks";
+      at += concat(at.empty() ? "" : ", ", a.run->name(), " ", stage);
     }
     double finished = 0;
     for (const auto& [run, flops] : finished_) finished += flops;

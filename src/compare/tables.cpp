@@ -12,8 +12,9 @@ namespace {
 std::string fixed(double value, int digits) {
   if (!std::isfinite(value)) return "–";
   char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
+  std::snprintf(text, sizeof text, "%.*f", digits, std::abs(value));
+  return (value < 0 && std::string(text).find_first_of("123456789") != std::string::npos ? "−" : "") +
+         std::string(text);
 }
 
 std::string signed_fixed(double value, int digits) { return (value > 0 ? "+" : "") + fixed(value, digits); }

@@ -5,11 +5,10 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/progress.h"
-#include "data/ordered_pipeline.h"
+#include "data/batch_stream.h"
 #include "io/file.h"
 
 namespace satformer {
@@ -59,6 +58,17 @@ DocumentRules document_rules(const PrepareOptions& options) {
           .sample = {options.sample, options.seed}};
 }
 
+TokenizeRules tokenize_rules(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  return {&tokenizer, options.text_key, options.skip_bad, options.dedup};
+}
+
+void help_pass(const PrepareOptions& options, const std::vector<TextInput>& inputs, const Tokenizer& tokenizer) {
+  BatchStream batches(inputs, document_rules(options), tokenize_rules(options, tokenizer), options.workers,
+                      options.ranks);
+  while (batches.next()) {
+  }
+}
+
 DocumentPass::DocumentPass(const PrepareOptions& options, const std::vector<TextInput>& inputs,
                            const Tokenizer& tokenizer, const Split& split)
     : options_(options),
@@ -79,16 +89,14 @@ ShardWriter::Options DocumentPass::writer_options(const std::string& prefix) con
 
 PassCounts DocumentPass::run() {
   Progress progress(total_bytes(inputs_));
-  BatchReader reader(inputs_, document_rules(options_));
-  const TokenizeRules rules{&tokenizer_, options_.text_key, options_.skip_bad, options_.dedup};
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  const int workers = options_.workers > 0 ? options_.workers : static_cast<int>(std::min(cores, 256u));
   {
-    OrderedPipeline<TextBatch, TokenBatch> pipeline(
-        [&](TextBatch& batch) { return reader.next(batch); },
-        [&](TextBatch& batch) { return tokenize(batch, inputs_[batch.input].path, rules); }, workers);
-    while (const auto batch = pipeline.pop()) {
-      if (!take(*batch)) break;
+    BatchStream batches(inputs_, document_rules(options_), tokenize_rules(options_, tokenizer_), options_.workers,
+                        options_.ranks);
+    while (const auto batch = batches.next()) {
+      if (!take(*batch)) {
+        batches.stop();
+        break;
+      }
       progress.update(*batch, counts_.result.bytes, train.tokens() + val.tokens());
     }
   }

@@ -47,6 +47,10 @@ struct PassCounts {
 
 // What the inputs are read by.
 DocumentRules document_rules(const PrepareOptions& options);
+TokenizeRules tokenize_rules(const PrepareOptions& options, const Tokenizer& tokenizer);
+
+// What a rank above 0 does while rank 0's pass runs.
+void help_pass(const PrepareOptions& options, const std::vector<TextInput>& inputs, const Tokenizer& tokenizer);
 
 // Documents go, in this order, through deduplication, numbering, the shuffle buffer and the split, one after the
 // other in the order of the input: nothing depends on the number of workers.

@@ -51,8 +51,12 @@ void check(const PrepareOptions& options) {
   if (options.document_separator.find('\n') != std::string::npos) refuse("the document separator is one line");
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
-  if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
+// What rank 0 has, on all ranks.
+std::string text_of_first(const PrepareRanks& ranks, const std::string& own) {
+  return ranks.size == 1 ? own : ranks.exchange(own).front();
+}
+
+std::string trained_model(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
   SampleOptions sample;
   sample.max_bytes =
       static_cast<std::size_t>(std::clamp<std::int64_t>(options.train_tokenizer * 2048, 4 << 20, 32 << 20));
@@ -64,7 +68,49 @@ std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const s
   }
   ProgressLine progress;
   progress.update(concat("training a tokenizer of ", options.train_tokenizer, " ids"));
-  return make_sentencepiece_tokenizer(train_sentencepiece(texts, options.train_tokenizer), "the trained tokenizer");
+  return train_sentencepiece(texts, options.train_tokenizer);
+}
+
+// Rank 0 trains; the others wait for what it learnt.
+std::unique_ptr<Tokenizer> make_tokenizer(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
+  if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
+  const std::string model = options.ranks.rank == 0 ? trained_model(options, inputs) : std::string();
+  return make_sentencepiece_tokenizer(text_of_first(options.ranks, model), "the trained tokenizer");
+}
+
+// All ranks must turn the same input into the same ids.
+void check_same_work(const PrepareOptions& options, const std::vector<TextInput>& inputs,
+                     const Tokenizer& tokenizer) {
+  Json files = Json::array();
+  for (const TextInput& input : inputs) files.push_back({input.path, input.disk_bytes});
+  const Json own = {{"files", std::move(files)},
+                    {"tokenizer", tokenizer.sha256()},
+                    {"options",
+                     {options.format, options.text_key, options.document_separator, options.min_document_bytes,
+                      options.sample, options.seed, options.skip_bad, options.dedup}}};
+  const std::string text = own.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string first = text_of_first(options.ranks, text);
+  if (text == first) return;
+  const Json other = parse_json(first, "rank 0", ExitCode::internal);
+  for (const char* what : {"tokenizer", "options", "files"}) {
+    if (own[what] != other[what]) {
+      fail(ExitCode::data, "prepare: the ", what, " of rank ", options.ranks.rank,
+           " are not those of rank 0: ", own[what].dump().substr(0, 200), " and ", other[what].dump().substr(0, 200));
+    }
+  }
+}
+
+InputList inputs_of(const PrepareOptions& options) {
+  const InputRules rules{{(fs::path(options.output_dir) / "manifest.json").string(),
+                          (fs::path(options.output_dir) / "tokenizer.json").string()},
+                         text_format(options.format)};
+  InputList inputs = find_inputs(options.inputs, rules);
+  const bool spooled =
+      std::any_of(inputs.files.begin(), inputs.files.end(), [](const TextInput& i) { return i.spool; });
+  if (spooled && options.ranks.size > 1) {
+    fail(ExitCode::usage, "prepare: standard input is one process's; several ranks need files that all can read");
+  }
+  return inputs;
 }
 
 std::string make_manifest(const PrepareOptions& options, const std::vector<TextInput>& inputs,
@@ -114,19 +160,28 @@ std::string make_manifest(const PrepareOptions& options, const std::vector<TextI
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// The part of ranks above 0.
+PrepareResult help_prepare(const PrepareOptions& options) {
+  const InputList inputs = inputs_of(options);
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options, inputs.files);
+  check_same_work(options, inputs.files, *tokenizer);
+  help_pass(options, inputs.files, *tokenizer);
+  if (text_of_first(options.ranks, "") == "again") help_pass(options, inputs.files, *tokenizer);
+  return {};
+}
+
 }  // namespace
 
 PrepareResult prepare(const PrepareOptions& options) {
   check(options);
-  const InputRules rules{{(fs::path(options.output_dir) / "manifest.json").string(),
-                          (fs::path(options.output_dir) / "tokenizer.json").string()},
-                         text_format(options.format)};
-  const InputList inputs = find_inputs(options.inputs, rules);
+  if (options.ranks.rank > 0) return help_prepare(options);
+  const InputList inputs = inputs_of(options);
   const OutputFolder folder(options.output_dir, options.overwrite);
   for (const TextInput& input : inputs.files) {
     if (input.spool) input.spool->set_directory(options.output_dir);
   }
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options, inputs.files);
+  check_same_work(options, inputs.files, *tokenizer);
 
   Split split(options.val_fraction, options.seed);
   auto pass = std::make_unique<DocumentPass>(options, inputs.files, *tokenizer, split);
@@ -140,7 +195,9 @@ PrepareResult prepare(const PrepareOptions& options) {
   // A small input can leave a split empty: one document then changes sides, and everything is written again.
   const bool needs_train = counts.result.train_documents == 0;
   const bool needs_val = options.val_fraction > 0 && documents > 1 && counts.result.val_documents == 0;
-  if (needs_train || needs_val) {
+  const bool again = needs_train || needs_val;
+  text_of_first(options.ranks, again ? "again" : "");
+  if (again) {
     split.force(needs_train ? counts.highest : counts.lowest, needs_val);
     pass.reset();  // its temporary files go before the new ones come
     pass = std::make_unique<DocumentPass>(options, inputs.files, *tokenizer, split);

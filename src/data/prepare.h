@@ -2,10 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace satformer {
+
+// The processes that share the work. Each calls prepare() with the same options and the same files in sight; rank 0
+// alone writes.
+struct PrepareRanks {
+  int rank = 0, size = 1;
+  // The texts of all ranks, in their order, on all of them; all call it alike.
+  std::function<std::vector<std::string>(const std::string& own)> exchange = {};
+};
 
 struct PrepareOptions {
   // Files, folders (recursively) and globs: .txt, .jsonl, .json, each also .gz and .zst, and .parquet; "-" is
@@ -31,6 +40,7 @@ struct PrepareOptions {
   std::int64_t min_document_bytes = 0;
   std::uint64_t seed = 42;
   bool overwrite = false;
+  PrepareRanks ranks;
 };
 
 struct PrepareResult {
@@ -49,7 +59,8 @@ struct PrepareResult {
 };
 
 // Writes train_00000.bin, val_00000.bin, ..., the tokenizer and manifest.json (last) into output_dir. All files are
-// written under temporary names and get their own when everything is there. The same options give the same bytes.
+// written under temporary names and get their own when everything is there. The same options give the same bytes,
+// whatever the number of workers and ranks. Ranks above 0 get an empty result.
 //
 // A validation split that the hash leaves empty, or that would take every document, is given or loses the document
 // nearest to the border, so that two documents are enough for both splits.

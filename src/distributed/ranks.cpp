@@ -93,12 +93,17 @@ std::unique_ptr<Communicator> connect_ranks(const RankEnvironment& environment, 
   return make_mpi(e, std::move(rank_watch));
 }
 
-int threads_per_rank(const Communicator& ranks) {
+int threads_of_rank(std::int64_t asked, const Communicator& ranks) {
+  if (asked != 0 || ranks.size() == 1 || std::getenv("OMP_NUM_THREADS")) return static_cast<int>(asked);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   cpu_set_t set;
   const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : cores;
   // A starter that binds each rank to cores has shared them out already.
   return allowed < cores ? allowed : std::max(1, cores / std::max(1, ranks.local_size()));
+}
+
+std::string device_of_rank(const std::string& asked, const Communicator& ranks) {
+  return ranks.size() > 1 && asked == "cuda" ? concat("cuda:", ranks.local_rank()) : asked;
 }
 
 }  // namespace satformer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "distributed/communicator.h"
 #include "distributed/environment.h"
@@ -18,7 +19,10 @@ struct RankOptions {
 // Errors: config (contradictory environment, an engine that this build lacks), system (ranks that do not arrive).
 std::unique_ptr<Communicator> connect_ranks(const RankEnvironment& environment, const RankOptions& options);
 
-// CPU threads for one of `ranks`' processes where the user named no number: its share of the machine's cores.
-int threads_per_rank(const Communicator& ranks);
+// The threads of one of `ranks`' processes: what the user asked for, if not 0; else of several processes its share of
+// the machine's cores, unless OMP_NUM_THREADS is set (0).
+int threads_of_rank(std::int64_t asked, const Communicator& ranks);
+// Of several processes each takes its own GPU where the user named none: "cuda" becomes "cuda:1".
+std::string device_of_rank(const std::string& asked, const Communicator& ranks);
 
 }  // namespace satformer

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/unicode.h"
+#include "distributed/agree.h"
 #include "eval/answer_log.h"
 #include "eval/prompts.h"
 #include "eval/python_text.h"
@@ -60,19 +62,24 @@ class Runner {
     task_ = &prepared.task;
     samples_ = &prepared.samples;
     open_log();
-    std::vector<std::size_t> waiting;
+    std::set<std::size_t> known;
     hashes_.clear();
     for (std::size_t i = 0; i < prepared.samples.size(); ++i) {
       hashes_.push_back(request_hash(prepared.samples[i]));
-      const Response* known = log_ ? log_->find(prepared.samples[i].id, hashes_.back()) : nullptr;
-      if (known) {
-        prepared.samples[i].response = *known;
-      } else {
-        waiting.push_back(i);
-      }
+      const Response* logged = log_ ? log_->find(prepared.samples[i].id, hashes_.back()) : nullptr;
+      if (!logged) continue;
+      prepared.samples[i].response = *logged;
+      known.insert(i);
     }
-    done_ = known_ = prepared.samples.size() - waiting.size();
-    if (known_ > 0) warn(concat(task_->name, ": ", known_, " documents are taken from ", log_->path()));
+    share_responses(known);
+    if (!known.empty()) warn(concat(task_->name, ": ", known.size(), " documents are taken from ", log_->path()));
+    std::vector<std::size_t> waiting;
+    std::size_t number = 0;
+    for (std::size_t i = 0; i < prepared.samples.size(); ++i) {
+      if (!known.contains(i) && number++ % ranks() == rank()) waiting.push_back(i);
+    }
+    done_ = known_ = known.size();
+    share_ = known_ + waiting.size();
     started_ = std::chrono::steady_clock::now();
     if (!waiting.empty()) {
       if (task_->kind == RequestKind::generate) {
@@ -81,13 +88,32 @@ class Runner {
         score(waiting);
       }
     }
+    std::set<std::size_t> answered(waiting.begin(), waiting.end());
+    share_responses(answered);
     TaskResult result;
-    result.log_path = log_ ? log_->path() : "";
+    if (log_) result.log_paths = log_->paths();
     log_.reset();
     return grade(std::move(prepared), std::move(result));
   }
 
  private:
+  std::size_t ranks() const { return options_.ranks ? static_cast<std::size_t>(options_.ranks->size()) : 1; }
+  std::size_t rank() const { return options_.ranks ? static_cast<std::size_t>(options_.ranks->rank()) : 0; }
+
+  // The responses of the samples `own` go to all ranks; `own` becomes those that any rank has.
+  void share_responses(std::set<std::size_t>& own) {
+    if (ranks() == 1) return;
+    Json json = Json::array();
+    for (const std::size_t i : own) json.push_back({i, response_json((*samples_)[i].response)});
+    for (const std::string& text : texts_of_ranks(*options_.ranks, json.dump())) {
+      for (const Json& item : parse_json(text, "answers of a rank")) {
+        const auto i = item.at(0).get<std::size_t>();
+        (*samples_).at(i).response = response_from_json(item.at(1));
+        own.insert(i);
+      }
+    }
+  }
+
   std::vector<LikelihoodRequest> likelihood_requests(const Task& task, const Sample& sample) const {
     if (task.kind == RequestKind::rolling) {
       const std::int64_t stride = options_.stride > 0 ? options_.stride : model_.max_length;
@@ -115,7 +141,7 @@ class Runner {
     settings["stride"] = task_->kind == RequestKind::rolling ? options_.stride : 0;
     settings["stop"] = task_->generation.stop;
     settings["max_tokens"] = task_->generation.max_tokens;
-    log_.emplace(options_.log_folder, task_->name, settings);
+    log_.emplace(options_.log_folder, task_->name, settings, static_cast<int>(rank()));
   }
 
   void answered(std::size_t index, Response response) {
@@ -123,11 +149,15 @@ class Runner {
     if (log_) log_->add(sample.id, hashes_[index], response);
     sample.response = std::move(response);
     ++done_;
+    if (options_.ranks) {
+      options_.ranks->progress();
+      options_.ranks->check();
+    }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-    const double left = seconds / static_cast<double>(done_ - known_) * static_cast<double>(samples_->size() - done_);
+    const double left = seconds / static_cast<double>(done_ - known_) * static_cast<double>(share_ - done_);
     if (options_.progress) {
-      options_.progress(
-          concat(task_->name, ": ", done_, "/", samples_->size(), " documents, ", human_duration(left), " left"));
+      options_.progress(concat(task_->name, ": ", done_, "/", share_, " documents",
+                               ranks() > 1 ? " of this rank" : "", ", ", human_duration(left), " left"));
     }
   }
 
@@ -226,7 +256,7 @@ class Runner {
   std::vector<Sample>* samples_ = nullptr;
   std::vector<std::string> hashes_;
   std::optional<AnswerLog> log_;
-  std::size_t done_ = 0, known_ = 0;
+  std::size_t done_ = 0, known_ = 0, share_ = 0;  // documents: answered, of an earlier run, to answer here and known
   std::chrono::steady_clock::time_point started_;
 };
 

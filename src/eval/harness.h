@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "eval/grade.h"
 #include "eval/task.h"
 #include "infer/text_model.h"
@@ -26,6 +27,7 @@ struct EvalOptions {
   Json log_settings;                                      // answers are taken from a log only if these are the same
   std::function<void(const std::string& text)> progress;  // one line, replaced by the next
   std::function<void(const std::string& text)> warn;      // a line to keep
+  Communicator* ranks = nullptr;                          // those that share the documents; null: this process alone
 };
 
 struct Sample {
@@ -50,12 +52,13 @@ struct TaskResult {
   std::vector<BadDocument> bad;
   std::vector<std::optional<Aggregate>> metrics;  // as Task::metrics; nothing where no document has the metric
   Json settings;                                  // of generated tasks: what makes their examples; null otherwise
-  std::string log_path;                           // to be removed once the result is kept; "" if none
+  std::vector<std::string> log_paths;             // to be removed once the result is kept
 };
 
 // Everything that can be told without the model is told before it runs: Error(data) naming task and file where files
 // or columns are missing or no document can be asked; Error(config) where generated text does not fit the context.
-// Single documents that cannot be asked are reported, counted and left out.
+// Single documents that cannot be asked are reported, counted and left out. Ranks that share the work have the same
+// model, files and options but for the functions, and all get the whole result.
 std::vector<TaskResult> evaluate(const TextModel& model, const std::vector<Task>& tasks, const EvalOptions& options);
 
 }  // namespace satformer

@@ -197,7 +197,10 @@ TEST(Results, HaveTheLayoutOfLmEval) {
   EXPECT_EQ(sample["resps"][0][0][0], sample["filtered_resps"][0][0]);
   const std::string path = write_results(folder / "out", results, json, info, true);
   EXPECT_NE(path.find("out/runs__a/results_"), std::string::npos);
-  for (const TaskResult& r : results) EXPECT_FALSE(std::filesystem::exists(r.log_path));
+  for (const TaskResult& r : results) {
+    EXPECT_EQ(r.log_paths.size(), 1u);
+    for (const std::string& log : r.log_paths) EXPECT_FALSE(std::filesystem::exists(log));
+  }
   EXPECT_EQ(compare_samples(path, path).size(), 5u);
   EXPECT_NE(results_table(json).find("arc_challenge"), std::string::npos);
 }

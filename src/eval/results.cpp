@@ -271,7 +271,7 @@ std::string write_results(const std::string& output, const std::vector<TaskResul
   write_file_atomic(path, json.dump(2) + "\n");
   std::error_code ignored;
   for (const TaskResult& r : results) {
-    if (!r.log_path.empty()) fs::remove(r.log_path, ignored);
+    for (const std::string& log : r.log_paths) fs::remove(log, ignored);
   }
   return path;
 }

@@ -1,10 +1,12 @@
 #include "eval/synthetic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "data/synthetic/windows.h"
-#include "infer/window_loss.h"
+#include "distributed/agree.h"
+#include "infer/window_loss_ranks.h"
 
 namespace satformer {
 namespace {
@@ -66,6 +68,47 @@ Sample make_sample(const WindowScore& score, const SyntheticExample& example, co
   return sample;
 }
 
+Json score_json(const WindowScore& score) {
+  Json counts = Json::array();
+  for (const Accuracy& a : score.accuracy.kinds) counts.push_back({a.correct, a.targets});
+  return {score.window, score.counted_loss, counts};
+}
+
+WindowScore score_from_json(const Json& json) {
+  WindowScore score{
+      json.at(0).get<std::int64_t>(), json.at(1).is_null() ? std::nan("") : json.at(1).get<double>(), {}};
+  for (std::size_t kind = 0; kind < score.accuracy.kinds.size(); ++kind) {
+    const Json& count = json.at(2).at(kind);
+    score.accuracy.kinds[kind] = {count.at(0).get<std::int64_t>(), count.at(1).get<std::int64_t>()};
+  }
+  return score;
+}
+
+// The scores of all windows, in their order, on all ranks.
+std::vector<WindowScore> window_scores(Model& model, const WindowSource& windows, WindowLossOptions options,
+                                       Communicator* ranks) {
+  std::vector<WindowScore> scores;
+  options.scored = [&](const WindowScore& score) { scores.push_back(score); };
+  if (!ranks || ranks->size() == 1) {
+    window_loss(model, windows, options);
+    return scores;
+  }
+  bool stopped = false;
+  window_loss_over_ranks(model, windows, options, *ranks, stopped);
+  const std::int64_t all = options.max_windows > 0 ? std::min(options.max_windows, windows.size()) : windows.size();
+  const std::int64_t first = share_of_rank(all, ranks->rank(), ranks->size()).begin;
+  Json own = Json::array();
+  for (WindowScore& score : scores) {
+    score.window += first;
+    own.push_back(score_json(score));
+  }
+  scores.clear();
+  for (const std::string& text : texts_of_ranks(*ranks, own.dump())) {
+    for (const Json& json : parse_json(text, "scores of a rank")) scores.push_back(score_from_json(json));
+  }
+  return scores;
+}
+
 }  // namespace
 
 TaskResult evaluate_synthetic(const SyntheticOptions& options, const SyntheticEval& eval) {
@@ -83,14 +126,13 @@ TaskResult evaluate_synthetic(const SyntheticOptions& options, const SyntheticEv
   loss.marked = true;
   loss.observer = eval.observer;
   if (synthetic.text) loss.document_end = eval.document_end;
-  loss.scored = [&](const WindowScore& score) {
-    result.samples.push_back(make_sample(score, windows.example(score.window), synthetic));
-  };
   loss.progress = [&](const WindowLoss& so_far, std::int64_t total) {
     if (eval.progress) eval.progress(concat(synthetic.name, ": ", so_far.windows, "/", total, " examples"));
     return true;
   };
-  window_loss(eval.model, windows, loss);
+  for (const WindowScore& score : window_scores(eval.model, windows, loss, eval.ranks)) {
+    result.samples.push_back(make_sample(score, windows.example(score.window), synthetic));
+  }
   for (std::size_t m = 0; m < result.task.metrics.size(); ++m) {
     std::vector<Score> scores;
     for (const Sample& sample : result.samples) scores.push_back(sample.scores[m]);

@@ -17,6 +17,7 @@ struct SyntheticEval {
   std::optional<std::int64_t> document_end = {};  // ForwardOptions::document_end
   LayerObserver* observer = nullptr;
   std::function<void(const std::string& text)> progress = {};  // one line, replaced by the next
+  Communicator* ranks = nullptr;                               // EvalOptions::ranks
 };
 
 // Metrics of an example: acc (share of its counted targets that are the likeliest token), acc_KIND where the task has

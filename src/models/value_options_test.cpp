@@ -35,6 +35,8 @@ TEST(ValueOptions, CombinationsThatMeanNothingAreRefused) {
                    c.value_residual_last_k = 2;
                  },
                  {"value_layers", "value_residual_last_k = 2"});
+  expect_refused("resformer", [](C& c) { c.value_residual_last_k = 4; },
+                 {"value_residual_last_k = 4", "has 3 layers"});
   expect_refused("resformer", [](C& c) { c.value_layers = {2, 1}; }, {"ascending"});
   expect_refused("satformer", [](C& c) { c.value_layers = {1, 3}; }, {"names layer 3", "last is 2"});
   expect_refused("satformer", [](C& c) { c.value_sources = {}; }, {"value_sources is empty"});

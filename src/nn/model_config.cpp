@@ -57,6 +57,8 @@ void check_value_layers(const ModelConfig& c) {
     check(c.value_layers.back() < L, "value_layers names layer ", c.value_layers.back(), " of a model whose last is ",
           L - 1);
   }
+  check(c.value_residual_last_k.value_or(0) <= L, "value_residual_last_k = ", c.value_residual_last_k.value_or(0),
+        ", but the model has ", L, " layers");
   if (c.effective_value_path() != "satformer") return;
   check(!c.value_sources.empty(), "value_sources is empty: name at least one layer, such as [0]");
   check(ascending(c.value_sources), "value_sources must be ascending, without repetition");

@@ -34,11 +34,6 @@ void check_threads(std::int64_t threads) {
   }
 }
 
-void set_threads(std::int64_t threads, const Communicator& ranks) {
-  if (threads == 0 && ranks.size() > 1 && !std::getenv("OMP_NUM_THREADS")) threads = threads_per_rank(ranks);
-  set_num_threads(static_cast<int>(threads));
-}
-
 std::string describe_ranks(const Communicator& ranks, const RunConfig& config) {
   const std::int64_t windows = config.windows_per_step(), size = ranks.size();
   const std::string share =
@@ -85,10 +80,8 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   const bool first = ranks.rank() == 0;  // it alone touches the run folder
   check_ranks(ranks, config);
   check_threads(config.system.threads);
-  set_threads(config.system.threads, ranks);
-  // Of the GPUs of a machine each rank takes its own, unless the setting names one.
-  const bool own_gpu = ranks.size() > 1 && config.system.device == "cuda";
-  const at::Device device = parse_device(own_gpu ? concat("cuda:", ranks.local_rank()) : config.system.device);
+  set_num_threads(threads_of_rank(config.system.threads, ranks));
+  const at::Device device = parse_device(device_of_rank(config.system.device, ranks));
   if (device.is_cuda() && ranks.size() > 1) ranks.use_gpu(device);
 
   const std::unique_ptr<Tokenizer> tokenizer = run_tokenizer(config);

@@ -31,6 +31,21 @@ def options_of(command):
     return names
 
 
+class Pages(unittest.TestCase):
+    def test_every_option_is_on_its_commands_page(self):
+        docs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs")
+        for command in COMMANDS:
+            pages = [f"{docs}/commands/{'completion' if command == 'man' else command}.md"]
+            pages += [f"{docs}/synthetic.md"] * (command == "prepare")
+            page = ""
+            for path in pages:
+                with open(path) as file:
+                    page += file.read()
+            named = lambda name: re.search(re.escape(name) + r"\b", page) or f"`{name[2:].replace('-', '_')}`" in page
+            missing = [name for name in options_of(command) - {"--help"} if not named(name)]
+            self.assertEqual(sorted(missing), [], pages)
+
+
 class Completion(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,57 @@ class Eval(unittest.TestCase):
         (path,) = glob.glob(os.path.join(output, "*", "results_*.json"))
         with open(path) as f:
             self.assertEqual(json.load(f)["n-samples"]["swde"]["effective"], 10)
+
+    def start_ranks(self, size, *arguments):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        processes = []
+        for rank in range(size):
+            variables = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size,
+                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            processes.append(subprocess.Popen(
+                [SATFORMER, "eval", "--model", self.model, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={**ENVIRONMENT, **{name: str(value) for name, value in variables.items()}}, text=True))
+            self.addCleanup(processes[-1].kill)
+        return processes
+
+    def test_ranks_share_the_documents(self):
+        tasks = "swde,piqa,induction"
+        alone, samples, _ = self.evaluate(tasks)
+        output = os.path.join(self.folder, "ranks")
+        arguments = ["--tasks", tasks, "--data-dir", FIXTURES, "-o", output, "--log-samples"]
+        # Killed when each of two ranks has answered something; three go on.
+        processes = self.start_ranks(2, *arguments, "--batch-size", "1")
+        deadline = time.time() + 60
+        logs = lambda: [path for path in glob.glob(os.path.join(output, "*", "unfinished_swde_*")) if os.path.getsize(path)]
+        while time.time() < deadline and len(logs()) < 2 and processes[0].poll() is None:
+            time.sleep(0.005)
+        for process in processes:
+            process.kill()
+            process.communicate()
+        self.assertEqual(len(logs()), 2)
+        processes = self.start_ranks(3, *arguments)
+        outputs = [process.communicate(timeout=120) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0, 0, 0], outputs)
+        self.assertRegex(outputs[0][1], r"swde: \d+ documents are taken from")
+        self.assertEqual([outputs[1][0], outputs[2][0]], ["", ""])  # rank 0 alone reports
+        (path,) = glob.glob(os.path.join(output, "*", "results_*.json"))
+        self.assertEqual(glob.glob(os.path.join(output, "*", "unfinished_*")), [])
+        with open(path) as f:
+            shared = json.load(f)
+        for task in alone["results"]:
+            for metric, value in alone["results"][task].items():
+                if isinstance(value, float):
+                    self.assertAlmostEqual(shared["results"][task][metric], value, delta=1e-6, msg=f"{task} {metric}")
+            (found,) = glob.glob(os.path.join(output, "*", f"samples_{task}_*.jsonl"))
+            with open(found) as f:
+                lines = [json.loads(line) for line in f]
+            self.assertEqual([line["doc_id"] for line in lines], [line["doc_id"] for line in samples[task]])
+            for one, other in zip(lines, samples[task]):
+                self.assertEqual(one["arguments"], other["arguments"])
+                if task == "swde":
+                    self.assertEqual(one["resps"], other["resps"])
 
     def test_mistakes(self):
         for options, code, words in [
