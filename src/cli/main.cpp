@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/unicode.h"
 #include "cli/command.h"
-#include "cli/spin.h"
+#include "cli/process_settings.h"
 
 namespace {
 
@@ -58,7 +58,9 @@ int run(const std::vector<std::string>& arguments, char** argv) {
   std::vector<std::string> names;
   for (const Command& command : satformer::cli::commands()) {
     if (command.name == name) {
-      if (command.computes && !only_tells(arguments)) satformer::cli::limit_spinning(argv);
+      if (command.computes && !only_tells(arguments)) {
+        satformer::cli::start_with_settings(argv, name == "train" || name == "bench");
+      }
       return command.run({arguments.data() + 1, arguments.size() - 1});
     }
     names.push_back(command.name);
