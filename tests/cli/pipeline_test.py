@@ -210,6 +210,17 @@ class Pipeline(unittest.TestCase):
         run("gates", "--model", self.run_of("ResFormer"), "-o", pipe)
         self.assertIn("lambda1", reader.communicate(timeout=60)[0].decode())
 
+    def test_settings_of_the_process_are_not_inherited(self):
+        seen = os.path.join(self.folder, "environment")
+        peer = f"env > {seen}; echo '{{\"tok_s\": 1}}'"
+        for given in ({}, {"GOMP_SPINCOUNT": "77", "GLIBC_TUNABLES": "glibc.malloc.check=0"}, {"OMP_WAIT_POLICY": "passive", "MALLOC_TOP_PAD_": "4096"}):
+            run("bench", "--scale", "tiny", "-a", "satformer", "--batch-size", "1", "--context", "8", "--rounds", "1", "--seconds", "0.01",
+                "--peer", peer, env=given)
+            with open(seen) as f:
+                names = dict(line.rstrip("\n").split("=", 1) for line in f if "=" in line)
+            for name in ("GOMP_SPINCOUNT", "GLIBC_TUNABLES", "OMP_WAIT_POLICY", "MALLOC_TOP_PAD_", "SATFORMER_SETTINGS_OF"):
+                self.assertEqual(names.get(name), {**os.environ, **given}.get(name), (name, given))
+
     def test_config_mistakes_of_the_command_line(self):
         path = os.path.join(self.folder, "SATFormerForCausalLM.json")
         shown = run("train", "--config", path, "--show-config", "--batch_size=2")[0]
@@ -340,6 +351,8 @@ class Pipeline(unittest.TestCase):
         out = run("bench", "--scale", "tiny", "-a", "satformer", "--context", "8", "--rounds", "1", "--seconds", "0.01", "--peer", peer,
                   "--max-foreign", "1", "--model.vocab_size=64")[0]
         self.assertIn("5.0", out)
+        run("bench", "--scale", "tiny", "-a", "satformer", "--phase", "prefill", "--batch-size", "1", "--context", "8", "--rounds", "1",
+            "--seconds", "0.01", "--dtype", "pure-bfloat16")
         self.assertIn("Did you mean 'small'?", run("bench", "--scale", "smal", code=2)[1])
         self.assertIn("Did you mean", run("bench", "-a", "satformr", code=3)[1])
         self.assertIn("exit code 3", run("bench", "--scale", "tiny", "-a", "satformer", "--context", "8", "--peer", "exit 3", code=6)[1])
