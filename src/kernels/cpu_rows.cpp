@@ -5,12 +5,6 @@
 
 namespace satformer::cpu {
 
-at::Tensor dense(const at::Tensor& t, at::ScalarType dtype) {
-  return t.defined() ? t.to(dtype).contiguous() : at::Tensor();
-}
-
-at::Tensor dense_fp32(const at::Tensor& t) { return dense(t, at::kFloat); }
-
 at::Tensor norm_weight(const at::Tensor& weight, std::int64_t columns) {
   return weight.defined() ? dense_fp32(weight) : at::ones({columns}, at::TensorOptions().dtype(at::kFloat));
 }

@@ -7,6 +7,7 @@
 #include "kernels/autograd.h"
 #include "kernels/backend.h"
 #include "kernels/isa.h"
+#include "kernels/op_tensors.h"
 #include "kernels/parallel.h"
 #include "kernels/tensor.h"
 
@@ -22,19 +23,6 @@ void with_element(const rows::IsaTable& isa, at::ScalarType dtype, F&& f) {
   }
 }
 
-// Null for an undefined tensor.
-template <class T>
-const T* in(const at::Tensor& t) {
-  return t.defined() ? static_cast<const T*>(t.const_data_ptr()) : nullptr;
-}
-template <class T>
-T* out(const at::Tensor& t) {
-  return t.defined() ? static_cast<T*>(t.mutable_data_ptr()) : nullptr;
-}
-
-// Contiguous and of that dtype; undefined stays undefined.
-at::Tensor dense(const at::Tensor& t, at::ScalarType dtype);
-at::Tensor dense_fp32(const at::Tensor& t);
 // fp32 norm weight of `columns` ones if undefined.
 at::Tensor norm_weight(const at::Tensor& weight, std::int64_t columns);
 // Zeroed partial sums, one row of `width` per block; and their sum in block order.

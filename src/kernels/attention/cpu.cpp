@@ -137,8 +137,10 @@ class Forward {
         const std::int64_t b = i / (s_.kv_heads * tiles), h = i / tiles % s_.kv_heads, first = i % tiles * key_tile;
         const std::int64_t count = std::min(key_tile, s_.S - first), to = i * key_tile * s_.D;
         const Head<const T> key = head<T>(k, b, h), value = head<T>(v, b, h);
-        table_.flash_pack_columns({key.at(first), cpu::out<T>(keys_) + to, s_.D, key.stride, key_tile}, 0, count);
-        table_.flash_pack_rows({value.at(first), cpu::out<T>(values_) + to, s_.D, value.stride, key_tile}, 0, count);
+        table_.flash_pack_columns({key.at(first), satformer::out<T>(keys_) + to, s_.D, key.stride, key_tile}, 0,
+                                  count);
+        table_.flash_pack_rows({value.at(first), satformer::out<T>(values_) + to, s_.D, value.stride, key_tile}, 0,
+                               count);
       }
     });
   }
@@ -149,10 +151,10 @@ class Forward {
     const std::int64_t unit = (b * s_.kv_heads + s_.kv_head(h)) * unit_size_;
     const std::int64_t begin = s_.window > 0 ? std::max<std::int64_t>(0, first + s_.offset() - s_.window + 1) : 0;
     const std::int64_t end = s_.causal ? std::min(s_.S, last + 1) : s_.S;
-    auto* scores = cpu::out<float>(buffers.scores);
-    auto *sum = cpu::out<float>(buffers.sum), *maximum = cpu::out<float>(buffers.maximum);
-    auto* accumulated = cpu::out<float>(buffers.accumulated);
-    T* weights = cpu::out<T>(buffers.weights);
+    auto* scores = satformer::out<float>(buffers.scores);
+    auto *sum = satformer::out<float>(buffers.sum), *maximum = satformer::out<float>(buffers.maximum);
+    auto* accumulated = satformer::out<float>(buffers.accumulated);
+    T* weights = satformer::out<T>(buffers.weights);
     std::fill_n(accumulated, count * s_.D, 0.0f);
     std::fill_n(sum, count, 0.0f);
     std::fill_n(maximum, count, -std::numeric_limits<float>::infinity());
@@ -216,24 +218,28 @@ class Backward {
   void pack(Head<const T> q, Head<const T> out, Head<const T> dout) {
     for (std::int64_t first = 0; first < s_.T; first += grad_tile) {
       const std::int64_t count = std::min(grad_tile, s_.T - first), to = first * s_.D;
-      table_.flash_pack_columns({q.at(first), cpu::out<T>(q_columns_) + to, s_.D, q.stride, grad_tile}, 0, count);
-      table_.flash_pack_rows({q.at(first), cpu::out<T>(q_rows_) + to, s_.D, q.stride, grad_tile}, 0, count);
-      table_.flash_pack_columns({dout.at(first), cpu::out<T>(dout_columns_) + to, s_.D, dout.stride, grad_tile}, 0,
+      table_.flash_pack_columns({q.at(first), satformer::out<T>(q_columns_) + to, s_.D, q.stride, grad_tile}, 0,
                                 count);
-      table_.flash_pack_rows({dout.at(first), cpu::out<T>(dout_rows_) + to, s_.D, dout.stride, grad_tile}, 0, count);
+      table_.flash_pack_rows({q.at(first), satformer::out<T>(q_rows_) + to, s_.D, q.stride, grad_tile}, 0, count);
+      table_.flash_pack_columns({dout.at(first), satformer::out<T>(dout_columns_) + to, s_.D, dout.stride, grad_tile},
+                                0, count);
+      table_.flash_pack_rows({dout.at(first), satformer::out<T>(dout_rows_) + to, s_.D, dout.stride, grad_tile}, 0,
+                             count);
       table_.flash_delta(
-          {out.at(first), dout.at(first), cpu::out<float>(delta_) + first, s_.D, out.stride, dout.stride}, 0, count);
+          {out.at(first), dout.at(first), satformer::out<float>(delta_) + first, s_.D, out.stride, dout.stride}, 0,
+          count);
     }
-    std::fill_n(cpu::out<float>(dq_), padded_ * s_.D, 0.0f);
+    std::fill_n(satformer::out<float>(dq_), padded_ * s_.D, 0.0f);
   }
 
   void key_rows(std::int64_t key, Head<const T> k, Head<const T> v, const float* log_sum, const Gradients& to) {
     const std::int64_t count = std::min(grad_tile, s_.S - key), D = s_.D, offset = s_.offset();
     const std::int64_t begin = s_.causal ? std::max<std::int64_t>(0, key - offset) : 0;
     const std::int64_t end = s_.window > 0 ? std::min(s_.T, key + count - 1 + s_.window - offset) : s_.T;
-    T *weights = cpu::out<T>(weights_), *dscores = cpu::out<T>(dscores_), *columns = cpu::out<T>(key_columns_);
-    auto *scores = cpu::out<float>(scores_), *dweights = cpu::out<float>(dweights_);
-    auto *dk = cpu::out<float>(dk_), *dv = cpu::out<float>(dv_);
+    T *weights = satformer::out<T>(weights_), *dscores = satformer::out<T>(dscores_),
+      *columns = satformer::out<T>(key_columns_);
+    auto *scores = satformer::out<float>(scores_), *dweights = satformer::out<float>(dweights_);
+    auto *dk = satformer::out<float>(dk_), *dv = satformer::out<float>(dv_);
     if (count < grad_tile) {  // keys that are not there weigh nothing
       for (T* rows : {weights, dscores}) std::fill_n(rows + count * grad_tile, (grad_tile - count) * grad_tile, T{});
       std::fill_n(columns, D * grad_tile, T{});
@@ -252,10 +258,11 @@ class Backward {
       multiply(Product<T>{count, D, grad_tile, dscores, grad_tile, in<T>(q_rows_) + at, dk, true});
       const T* packed = dscores;
       if constexpr (rows::packed_pair<T> != 1) {
-        table_.flash_pack_rows({dscores, cpu::out<T>(dscores_rows_), grad_tile, grad_tile, 0}, 0, grad_tile);
+        table_.flash_pack_rows({dscores, satformer::out<T>(dscores_rows_), grad_tile, grad_tile, 0}, 0, grad_tile);
         packed = in<T>(dscores_rows_);
       }
-      multiply(Product<T>{D, grad_tile, grad_tile, columns, grad_tile, packed, cpu::out<float>(dq_) + at, true});
+      multiply(
+          Product<T>{D, grad_tile, grad_tile, columns, grad_tile, packed, satformer::out<float>(dq_) + at, true});
     }
     std::copy_n(dk, count * D, to.dk + key * D);
     std::copy_n(dv, count * D, to.dv + key * D);
@@ -297,7 +304,7 @@ class TiledAttentionOp : public CpuOp {
         const ProductScope scope;
         Backward<T, std::decay_t<decltype(table)>> head_gradient(s_, table, q.scalar_type());
         const at::Tensor sums = scratch(4 * s_.S * s_.D, at::kFloat);
-        float* sum = cpu::out<float>(sums);
+        float* sum = satformer::out<float>(sums);
         const std::int64_t size = s_.S * s_.D;
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t b = i / s_.kv_heads, kv = i % s_.kv_heads;

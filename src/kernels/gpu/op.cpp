@@ -24,12 +24,6 @@ Call::Call(const at::Tensor& x) {
   where_.stream = device.getStream(x.device()).native_handle();
 }
 
-at::Tensor dense(const at::Tensor& t, at::ScalarType dtype) {
-  return t.defined() ? t.to(dtype).contiguous() : at::Tensor();
-}
-
-at::Tensor dense_fp32(const at::Tensor& t) { return dense(t, at::kFloat); }
-
 at::Tensor aligned(const at::Tensor& t) {
   if (!t.defined()) return t;
   const at::Tensor c = t.contiguous();

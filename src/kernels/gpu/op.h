@@ -8,6 +8,7 @@
 
 #include "kernels/autograd.h"
 #include "kernels/gpu/where.h"
+#include "kernels/op_tensors.h"
 #include "kernels/row_math.h"
 #include "kernels/tensor.h"
 
@@ -35,19 +36,6 @@ void with_element(at::ScalarType dtype, F&& f) {
   }
 }
 
-// Null for an undefined tensor.
-template <class T>
-const T* in(const at::Tensor& t) {
-  return t.defined() ? static_cast<const T*>(t.const_data_ptr()) : nullptr;
-}
-template <class T>
-T* out(const at::Tensor& t) {
-  return t.defined() ? static_cast<T*>(t.mutable_data_ptr()) : nullptr;
-}
-
-// Contiguous and of that dtype; undefined stays undefined.
-at::Tensor dense(const at::Tensor& t, at::ScalarType dtype);
-at::Tensor dense_fp32(const at::Tensor& t);
 // A contiguous tensor whose address allows packs of four: itself, or a copy. Undefined stays undefined.
 at::Tensor aligned(const at::Tensor& t);
 // [count, width] on x's device, not set.

@@ -5,6 +5,7 @@
 #include "kernels/cpu_rows.h"
 #include "kernels/hyper_connection/hyper_connection.h"
 #include "kernels/hyper_connection/read_inputs.h"
+#include "kernels/hyper_connection/sums.h"
 
 namespace satformer::cpu {
 namespace {
@@ -65,11 +66,9 @@ class DynamicReadOp : public CpuOp {
     bool parameters = false;
     for (std::size_t i = static_alpha_; i < read_inputs_; ++i) parameters = parameters || needs[i];
     const RowBlocks blocks(tokens);
-    // One row of partial sums: static_alpha, static_beta, scales, sums of dz, then the projections.
-    const std::int64_t at_beta = n * (n + 1), at_scales = at_beta + n, at_dz = at_scales + 2, at_proj = at_dz + n + 2,
-                       width = at_proj + (n + 2) * D;
+    const HyperSums layout = hyper_sums(static_cast<int>(n), static_cast<int>(D));
     at::Tensor partial;
-    if (parameters) partial = block_sums(blocks, width);
+    if (parameters) partial = block_sums(blocks, layout.width);
     with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
       using E = decltype(element);
       const rows::HyperReadGrad<E> args{.streams = in<E>(x),
@@ -97,33 +96,18 @@ class DynamicReadOp : public CpuOp {
       parallel_blocks(blocks, 4 * n * D, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
         auto part = args;
         if (parameters) {
-          float* sums = out<float>(partial) + block * width;
+          float* sums = out<float>(partial) + block * layout.width;
           part.dstatic_alpha = sums;
-          part.dstatic_beta = sums + at_beta;
-          part.dscales = sums + at_scales;
-          part.dz_sum = sums + at_dz;
-          part.dproj = sums + at_proj;
+          part.dstatic_beta = sums + layout.at_static_beta;
+          part.dscales = sums + layout.at_scales;
+          part.dz_sum = sums + layout.at_dz;
+          part.dproj = sums + layout.at_proj;
         }
         kernel(part, begin, end);
       });
     });
     if (!parameters) return result;
-    const at::Tensor sums = sum_of_blocks(partial), dz_sum = sums.narrow(0, at_dz, n + 2),
-                     dfolded = sums.narrow(0, at_proj, (n + 2) * D).view({n + 2, D});
-    // folded = plain * weight, bias = plain . norm bias
-    at::Tensor dplain = dfolded * dense_fp32(saved[norm_weight_]);
-    if (layer) dplain = dplain + dz_sum.unsqueeze(1) * dense_fp32(saved[norm_bias_]);
-    const auto give = [&](ReadInput i, const at::Tensor& grad) {
-      if (needs[i]) result[i] = grad.to(saved[i].scalar_type()).reshape(saved[i].sizes());
-    };
-    give(static_alpha_, sums.narrow(0, 0, at_beta));
-    give(static_beta_, sums.narrow(0, at_beta, n));
-    give(alpha_scale_, sums.select(0, at_scales));
-    give(beta_scale_, sums.select(0, at_scales + 1));
-    give(alpha_proj_, dplain.narrow(0, 0, n + 1).t());
-    give(beta_proj_, dplain.select(0, n + 1));
-    give(norm_weight_, (dfolded * proj.plain).sum(0));
-    if (layer) give(norm_bias_, proj.plain.t().mv(dz_sum));
+    give_parameter_grads(sum_of_blocks(partial), proj, saved, needs, result);
     return result;
   }
 

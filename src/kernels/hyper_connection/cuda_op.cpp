@@ -91,22 +91,7 @@ class DynamicReadOp : public DifferentiableOp {
                                                      .dsums = out<float>(partial)});
     });
     if (!parameters) return result;
-    const at::Tensor sums = partial.sum(0), dz_sum = sums.narrow(0, layout.at_dz, n + 2),
-                     dfolded = sums.narrow(0, layout.at_proj, (n + 2) * D).view({n + 2, D});
-    // folded = plain * weight, bias = plain . norm bias
-    at::Tensor dplain = dfolded * dense_fp32(saved[norm_weight_]);
-    if (layer) dplain = dplain + dz_sum.unsqueeze(1) * dense_fp32(saved[norm_bias_]);
-    const auto give = [&](ReadInput i, const at::Tensor& grad) {
-      if (needs[i]) result[i] = grad.to(saved[i].scalar_type()).reshape(saved[i].sizes());
-    };
-    give(static_alpha_, sums.narrow(0, 0, n * (n + 1)));
-    give(static_beta_, sums.narrow(0, layout.at_static_beta, n));
-    give(alpha_scale_, sums.select(0, layout.at_scales));
-    give(beta_scale_, sums.select(0, layout.at_scales + 1));
-    give(alpha_proj_, dplain.narrow(0, 0, n + 1).t());
-    give(beta_proj_, dplain.select(0, n + 1));
-    give(norm_weight_, (dfolded * proj.plain).sum(0));
-    if (layer) give(norm_bias_, proj.plain.t().mv(dz_sum));
+    give_parameter_grads(partial.sum(0), proj, saved, needs, result);
     return result;
   }
 

@@ -28,4 +28,9 @@ struct Projection {
 
 Projection projection(const TensorList& inputs);
 
+// The gradients of the parameters that `needs` names, from `sums` (laid out by hyper_sums()). `saved` begins with the
+// inputs.
+void give_parameter_grads(const at::Tensor& sums, const Projection& proj, const TensorList& saved,
+                          const std::vector<bool>& needs, TensorList& result);
+
 }  // namespace satformer
