@@ -26,6 +26,7 @@ LEVELS = [
     "compare",
     "serve",
     "cli",
+    "python",
 ]
 # These four never include one another: cli puts them together.
 SEPARATE = {"train", "eval", "analysis", "serve"}
