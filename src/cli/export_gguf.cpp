@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/unicode.h"
 #include "checkpoint/gguf/export.h"
 #include "checkpoint/hf/files.h"
 #include "cli/export_case.h"
@@ -17,6 +18,7 @@
 #include "cli/python_program.h"
 #include "io/file.h"
 #include "io/tokenizer_gguf.h"
+#include "serve/template_files.h"
 
 namespace satformer::cli {
 namespace {
@@ -73,8 +75,20 @@ class UnprovedFile {
   std::string path_;
 };
 
-std::optional<LlamaCppCheck> ask_llama_cpp(Model& model, const Tokenizer* tokenizer, const std::string& path,
-                                           bool nfc_alone, const std::string& python, std::string& not_done) {
+// Of those that llama.cpp tokenizes alike.
+Json comparable_texts(const Tokenizer* tokenizer, const GgufTokenizer& translated) {
+  Json list = Json::array();
+  if (!tokenizer) return list;
+  for (const Json& sample : texts_and_ids(*tokenizer)) {
+    const bool blank = strip(sample["text"].get_ref<const std::string&>()).empty();
+    if (!blank || !translated.no_blanks) list.push_back(sample);
+  }
+  return list;
+}
+
+std::optional<LlamaCppCheck> ask_llama_cpp(Model& model, const Tokenizer* tokenizer, const GgufTokenizer& translated,
+                                           const std::string& path, const std::string& python,
+                                           std::string& not_done) {
   const ScratchFolder scratch;
   const ExportCase c = make_export_case(model, tokenizer);
   const auto rows_of = [](const at::Tensor& ids) {
@@ -86,12 +100,9 @@ std::optional<LlamaCppCheck> ask_llama_cpp(Model& model, const Tokenizer* tokeni
     }
     return rows;
   };
-  const Json cases = {{"rows", rows_of(c.input_ids)},
-                      {"prompts", c.prompts},
-                      {"generated", rows_of(c.generated)},
-                      {"context", model.config().max_position_embeddings},
-                      {"nfc", nfc_alone},
-                      {"texts", tokenizer ? texts_and_ids(*tokenizer) : Json::array()}};
+  const Json cases = {{"rows", rows_of(c.input_ids)},      {"prompts", c.prompts},
+                      {"generated", rows_of(c.generated)}, {"context", model.config().max_position_embeddings},
+                      {"nfc", translated.nfc_alone},       {"texts", comparable_texts(tokenizer, translated)}};
   write_file_atomic(scratch.path + "/cases.json", cases.dump());
   const at::Tensor logits = c.logits.contiguous();
   write_file_atomic(scratch.path + "/logits.bin",
@@ -122,8 +133,8 @@ std::optional<LlamaCppCheck> ask_llama_cpp(Model& model, const Tokenizer* tokeni
 }
 
 // The file read back against the model, then against llama.cpp.
-void prove(Model& model, const Tokenizer* tokenizer, const GgufExport& options, GgufType type, bool nfc_alone,
-           const std::string& path) {
+void prove(Model& model, const Tokenizer* tokenizer, const GgufExport& options, GgufType type,
+           const GgufTokenizer& translated, const std::string& path) {
   const at::NoGradGuard no_grad;
   const bool exact = type == GgufType::f32 || (type == GgufType::bf16 && options.dtype == "stored");
   const std::unique_ptr<Model> again = read_gguf_model(path);
@@ -136,7 +147,7 @@ void prove(Model& model, const Tokenizer* tokenizer, const GgufExport& options, 
          " of the largest logit, ", size, "; nothing was written");
   }
   std::string not_done;
-  const auto asked = ask_llama_cpp(*again, tokenizer, path, nfc_alone, options.python, not_done);
+  const auto asked = ask_llama_cpp(*again, tokenizer, translated, path, options.python, not_done);
   if (!asked) {
     if (!options.python.empty()) fail(ExitCode::usage, "--python: ", not_done);
     std::printf("llama.cpp     not asked: %s\n", not_done.c_str());
@@ -151,10 +162,18 @@ void prove(Model& model, const Tokenizer* tokenizer, const GgufExport& options, 
   }
   std::printf("\n");
   const double tolerance = std::max(options.tolerance, allowed_rounding(type)) * size;
-  if (!(asked->logits <= tolerance && asked->generate <= 2 * tolerance && asked->problem.empty())) {
+  if (!asked->problem.empty()) {
+    fail(ExitCode::check_failed, "llama.cpp tokenizes otherwise: ", asked->problem, "; nothing was written");
+  }
+  if (!(asked->logits <= tolerance && asked->generate <= 2 * tolerance)) {
     fail(ExitCode::check_failed, "llama.cpp differs from the model by more than ", tolerance / size,
-         " of the largest logit, ", size, asked->problem.empty() ? "" : " (" + asked->problem + ")",
-         "; nothing was written");
+         " of the largest logit, ", size, "; nothing was written");
+  }
+}
+
+void add_chat_template(const std::string& folder, GgufMetadata& metadata) {
+  for (const auto& source : serve::read_template_files(folder).sources) {
+    if (source.name == "default") metadata.emplace_back("tokenizer.chat_template", source.text);
   }
 }
 
@@ -179,26 +198,22 @@ void export_gguf(const GgufExport& options) {
   fs::path named = fs::absolute(options.model.model).lexically_normal();
   if (named.filename().empty()) named = named.parent_path();
   GgufMetadata metadata = gguf_metadata(model, named.filename().string(), type);
-  std::vector<std::string> notes;
+  GgufTokenizer translated;
   if (tokenizer) {
-    GgufTokenizer translated = gguf_tokenizer(*tokenizer, model.config().vocab_size);
-    notes = std::move(translated.notes);
+    translated = gguf_tokenizer(*tokenizer, model.config().vocab_size);
     std::move(translated.metadata.begin(), translated.metadata.end(), std::back_inserter(metadata));
+    add_chat_template(serve::template_folder(options.model.tokenizer, loaded.directory), metadata);
   } else {
     metadata.emplace_back("tokenizer.ggml.model", std::string("none"));
   }
   make_directories(target.parent_path().string());
   UnprovedFile file(target.string() + ".unproved");
   write_gguf_model(model, metadata, type, file.path());
-  if (options.check) {
-    const bool nfc_alone =
-        std::any_of(notes.begin(), notes.end(), [](const auto& n) { return n.find("NFC") != std::string::npos; });
-    prove(model, tokenizer.get(), options, type, nfc_alone, file.path());
-  }
+  if (options.check) prove(model, tokenizer.get(), options, type, translated, file.path());
   file.name(target.string());
   std::printf("exported      %s as %s, %s, to %s\n", loaded.directory.c_str(), architecture.c_str(),
               gguf_type_name(type).c_str(), target.string().c_str());
-  for (const std::string& note : notes) std::printf("tokenizer     %s\n", note.c_str());
+  for (const std::string& note : translated.notes) std::printf("tokenizer     %s\n", note.c_str());
   if (!tokenizer) {
     std::printf("tokenizer     none%s\n",
                 options.tokenizer ? ": there is none beside the model; --tokenizer names one" : "");

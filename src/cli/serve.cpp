@@ -39,13 +39,6 @@ std::vector<std::string> read_keys(const std::string& path) {
   return keys;
 }
 
-// Where a tokenizer's settings lie: beside the one that was named, else beside the model.
-std::string settings_folder(const std::string& tokenizer, const std::string& model_directory) {
-  if (tokenizer.empty() || tokenizer == "byte") return model_directory;
-  std::error_code ignored;
-  return fs::is_directory(tokenizer, ignored) ? tokenizer : fs::absolute(tokenizer).parent_path().string();
-}
-
 void check_seconds(const char* name, double value) {
   if (!(value > 0 && value <= 86400))
     fail(ExitCode::usage, name, " ", value, " must be more than 0 and at most 86400");
@@ -125,7 +118,7 @@ int run_serve(std::span<const std::string> arguments) {
   }
   const std::string directory = resolve_model_directory(model_options.model);
   serve::ChatTemplate used_template = serve::ChatTemplate::choose(
-      chat_template, serve::read_template_files(settings_folder(model_options.tokenizer, directory)));
+      chat_template, serve::read_template_files(serve::template_folder(model_options.tokenizer, directory)));
   if (name.empty()) {
     fs::path path = fs::absolute(model_options.model).lexically_normal();
     if (path.filename().empty()) path = path.parent_path();

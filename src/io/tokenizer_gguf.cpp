@@ -142,6 +142,7 @@ GgufTokenizer from_byte_level(const PlainJson& json, const Tokenizer& tokenizer,
   const std::string pre = pre_tokenizer_name(json, !merges.empty(), ignore_merges);
   const PlainJson& normalizer = json.contains("normalizer") ? json["normalizer"] : PlainJson();
   if (normalizer.is_object() && normalizer.value("type", "") == "NFC") {
+    result.nfc_alone = true;
     result.notes.emplace_back("llama.cpp does not normalise: texts that are not NFC get other ids there");
   } else if (!normalizer.is_null()) {
     not_for_llama_cpp("its normalizer '", normalizer.value("type", ""), "'");

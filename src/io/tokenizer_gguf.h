@@ -13,6 +13,8 @@ namespace satformer {
 struct GgufTokenizer {
   GgufMetadata metadata;           // tokenizer.ggml.*
   std::vector<std::string> notes;  // where llama.cpp can give other ids, a sentence each
+  bool nfc_alone = false;          // that is so of texts that are not NFC,
+  bool no_blanks = false;          // and of texts of spaces alone
 };
 // As "llama" (SentencePiece BPE), "t5" (SentencePiece unigram) or "gpt2" (BPE over bytes, byte tokenizers), with
 // pieces that stand for nothing up to `vocab_size`. Error(data) naming what llama.cpp has not.

@@ -18,48 +18,23 @@ namespace satformer::jinja {
 class Value;
 class Interpreter;
 
-struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
-};
+struct Arguments;
+struct List;
+class Dict;
+struct Function;
+struct Namespace;
 
 // What a name or key that is not there gives. It prints as nothing and is an empty list; other uses are errors.
 struct Undefined {
   std::string why;  // "'x' is undefined"
 };
 struct None {};
-struct List {
-  std::vector<Value> items;
-  bool tuple = false;
-  int depth = 1;
-};
-// Keys are texts, in the order in which they came.
-class Dict {
- public:
-  const Value* find(std::string_view key) const;
-  void set(std::string key, Value value);
-  const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
-  std::size_t size() const { return items_.size(); }
-  void clear();
-  int depth = 1;
-
- private:
-  std::vector<std::pair<std::string, Value>> items_;
-  std::vector<std::size_t> order_;  // of items by key, where there are many
-};
-struct Function {
-  std::string name;
-  std::function<Value(Interpreter&, const Arguments&)> call;
-};
-struct Namespace {
-  Dict values;
-};
 
 class Value {
  public:
-  using Pointer = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>,
-                               std::shared_ptr<const List>, std::shared_ptr<const Dict>,
-                               std::shared_ptr<const Function>, std::shared_ptr<Namespace>>;
+  using Any = std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>,
+                           std::shared_ptr<const List>, std::shared_ptr<const Dict>, std::shared_ptr<const Function>,
+                           std::shared_ptr<Namespace>>;
   Value() : value_(None()) {}
   Value(Undefined v) : value_(std::move(v)) {}
   Value(None) : value_(None()) {}
@@ -95,7 +70,39 @@ class Value {
   int depth() const;
 
  private:
-  Pointer value_;
+  Any value_;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+struct List {
+  std::vector<Value> items;
+  bool tuple = false;
+  int depth = 1;
+};
+// Keys are texts, in the order in which they came.
+class Dict {
+ public:
+  const Value* find(std::string_view key) const;
+  void set(std::string key, Value value);
+  const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
+  std::size_t size() const { return items_.size(); }
+  void clear();
+  int depth = 1;
+
+ private:
+  std::vector<std::pair<std::string, Value>> items_;
+  std::vector<std::size_t> order_;  // of items by key, where there are many
+};
+struct Function {
+  std::string name;
+  std::function<Value(Interpreter&, const Arguments&)> call;
+};
+struct Namespace {
+  Dict values;
 };
 
 // str() and repr(). Never more than `limit` bytes and a little: longer ones are Error(data).

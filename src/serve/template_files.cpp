@@ -65,4 +65,10 @@ TemplateFiles read_template_files(const std::string& directory) {
   return files;
 }
 
+std::string template_folder(const std::string& tokenizer, const std::string& model_directory) {
+  if (tokenizer.empty() || tokenizer == "byte") return model_directory;
+  std::error_code ignored;
+  return fs::is_directory(tokenizer, ignored) ? tokenizer : fs::absolute(tokenizer).parent_path().string();
+}
+
 }  // namespace satformer::serve

@@ -1,6 +1,7 @@
 // The chat templates in the files beside a tokenizer.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,7 @@ struct TemplateFiles {
 // chat_template.jinja and additional_chat_templates/NAME.jinja, else "chat_template" of tokenizer_config.json: a
 // text, or a list of {"name", "template"}. Error(data) for other forms.
 TemplateFiles read_template_files(const std::string& directory);
+// Where they are looked for: beside the tokenizer that was named, else beside the model.
+std::string template_folder(const std::string& tokenizer, const std::string& model_directory);
 
 }  // namespace satformer::serve
