@@ -103,6 +103,69 @@ def make_torch():
     put("torch_archive", "no-zip", b"PK\x03\x04" + bytes(40))
 
 
+def make_jinja():
+    for path in sorted((DATA / "jinja").glob("*.jinja")):
+        put("jinja", path.stem, path.read_text(encoding="utf-8"))
+    lines = (DATA / "jinja" / "expected.jsonl").read_text(encoding="utf-8").splitlines()
+    good = [case["template"] for case in map(json.loads, lines) if "template" in case and "text" in case]
+    variables = {"n": 7, "s": "Some", "l": [3, 1], "d": {"b": 1, "deep": {"x": [1]}}, "yes": True}
+    for first in range(0, len(good), 10):
+        put("jinja", "expressions%d" % first, "\n".join(good[first:first + 10]) + "\0" + json.dumps(variables))
+
+
+def make_tokenizer_json():
+    added = [{"id": 5, "content": "</s>", "special": True}, {"id": 6, "content": "<m>", "lstrip": True, "normalized": True}]
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "t": 3, "\u0120": 4}, "merges": [["a", "b"]]}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    put("tokenizer_json", "byte_level", json.dumps(
+        {"added_tokens": added, "normalizer": {"type": "NFC"}, "pre_tokenizer": level, "decoder": level, "model": model}))
+    mark = "\u2581"
+    vocab = {mark: 0, "a": 1, "</s>": 2, mark + "a": 3, "<unk>": 4, "<0x0A>": 7}
+    normalizers = [{"type": "Prepend", "prepend": mark}, {"type": "Replace", "pattern": {"String": " "}, "content": mark},
+                   {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": False}]
+    put("tokenizer_json", "characters", json.dumps(
+        {"added_tokens": [{"id": 2, "content": "</s>", "special": True}],
+         "normalizer": {"type": "Sequence", "normalizers": normalizers}, "pre_tokenizer": None,
+         "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": mark}, "content": " "},
+                                                      {"type": "ByteFallback"}, {"type": "Fuse"}]},
+         "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "fuse_unk": True, "vocab": vocab,
+                   "merges": [mark + " a"]}}))
+    steps = [{"type": "Split", "pattern": {"Regex": r"\p{N}|[^\s\p{N}]+|\s+"}, "behavior": "Isolated"},
+             {"type": "Digits", "individual_digits": True}, {"type": "Punctuation"}, {"type": "Metaspace"}]
+    put("tokenizer_json", "steps", json.dumps(
+        {"added_tokens": added, "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}, "model": model}))
+
+
+def make_requests():
+    complete = [{"prompt": "The sea", "max_tokens": 5, "temperature": 0, "logprobs": 2, "stop": [".", "</s>"], "seed": -3},
+                {"prompt": [[1, 5], [258]], "echo": True, "max_tokens": 0, "logit_bias": {"5": -100}, "n": 2, "best_of": 2},
+                {"prompt": ["a", ""], "stream": True, "stream_options": {"include_usage": True}, "top_p": 0, "top_k": -1,
+                 "gates": True, "intervention": "zero@layers=0"}]
+    for i, body in enumerate(complete):
+        put("request", "completion%d" % i, b"\0" + json.dumps(body).encode())
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"x": [1]}'}}]}
+    chat = {"messages": [{"role": "developer", "content": "S"}, {"role": "user", "content": [{"type": "text", "text": "U"}]}, call,
+                         {"role": "tool", "content": "5", "name": "f"}], "tools": [{"type": "function"}], "tool_choice": "auto",
+            "chat_template_kwargs": {"enable_thinking": False}, "max_completion_tokens": 4, "logprobs": True, "top_logprobs": 3}
+    for choice in (1, 3, 5, 7, 9, 11):
+        put("request", "chat%d" % choice, bytes([choice]) + json.dumps(chat).encode())
+    del chat["tools"], chat["messages"][2:], chat["chat_template_kwargs"]
+    for choice in (1, 3, 5, 7, 9, 11):
+        put("request", "plain%d" % choice, bytes([choice]) + json.dumps(chat).encode())
+
+
+def make_gguf():
+    text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+    values = [text("general.architecture") + struct.pack("<I", 8) + text("llama"), text("f") + struct.pack("<If", 6, 1e-6),
+              text("b") + struct.pack("<IB", 7, 1), text("u") + struct.pack("<II", 4, 7),
+              text("l") + struct.pack("<IIQ", 9, 8, 2) + text("x") + text(""), text("i") + struct.pack("<IIQii", 9, 5, 2, 1, -1)]
+    tensors = [text("a") + struct.pack("<IQIQ", 1, 3, 0, 0), text("q") + struct.pack("<IQQIQ", 2, 32, 2, 8, 32)]
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + b"".join(values) + b"".join(tensors)
+    head += bytes(-len(head) % 32)
+    put("gguf", "two", head + bytes(32) + bytes(range(68)) + bytes(28))
+    put("gguf", "empty", b"GGUF" + struct.pack("<IQQ", 3, 0, 0) + bytes(8))
+
+
 def make_with_program(satformer):
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "text.txt")
@@ -126,6 +189,10 @@ def main():
     make_jsonl()
     make_shards()
     make_torch()
+    make_jinja()
+    make_tokenizer_json()
+    make_requests()
+    make_gguf()
     put("events", "empty", b"")
     put("tokenizer", "nothing", b"\x0a\x03\x0a\x01a")
     if len(sys.argv) > 1:

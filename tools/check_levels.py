@@ -10,6 +10,7 @@ LEVELS = [
     "base",
     "io",
     "report",
+    "jinja",
     "kernels",
     "nn",
     "models",
@@ -31,7 +32,7 @@ LEVELS = [
 # These four never include one another: cli puts them together.
 SEPARATE = {"train", "eval", "analysis", "serve"}
 # Built without libtorch too (the sanitizer build), so they use no folder that needs it.
-WITHOUT_TORCH = {"base", "io", "report", "data", "track"}
+WITHOUT_TORCH = {"base", "io", "report", "jinja", "data", "track"}
 
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 CUDA = {".cu", ".cuh"}

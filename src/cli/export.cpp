@@ -9,6 +9,7 @@
 #include "checkpoint/run_folder.h"
 #include "cli/command.h"
 #include "cli/export_check.h"
+#include "cli/export_gguf.h"
 #include "cli/model_card.h"
 #include "cli/model_options.h"
 #include "cli/model_target.h"
@@ -56,42 +57,56 @@ void write_tokenizer(const Tokenizer& tokenizer, std::int64_t context, const std
 int run_export(std::span<const std::string> arguments) {
   std::string to, directory, max_shard_size = "5GB", python, dtype = "stored";
   double tolerance = 2e-5;
-  bool overwrite = false, no_check = false;
+  bool overwrite = false, no_check = false, no_tokenizer = false;
   ModelOptions model_options;
   Options options(
       "export",
-      "Writes a model for other programs and proves it: the folder is loaded again, by this program and, where "
-      "Python has them, by torch and transformers, and its logits, left-padded rows, greedy continuations and "
-      "token ids are compared.");
-  options.add("--to", to, "hf: a folder for Hugging Face transformers", true)
-      .add("directory", directory, "Folder to write", true)
+      "Writes a model for other programs and proves it: what was written is loaded again, by this program and, where "
+      "Python has them, by transformers or llama.cpp (llama-cpp-python), and logits, greedy continuations and token "
+      "ids are compared.");
+  options
+      .add("--to", to,
+           "hf: a folder for Hugging Face transformers; gguf: a file for llama.cpp (plain decoders alone)", true)
+      .add("directory", directory, "Folder to write; with gguf also FILE.gguf", true)
       .add("--model,-m", model_options.model, "Model folder, checkpoint or run folder (its final or newest model)",
            true)
       .add("--tokenizer", model_options.tokenizer,
            "\"byte\", a tokenizer's file or its folder (default: beside the model)")
-      .add("--dtype", dtype, "Type of the weights: stored (default: as they are), float32 or bfloat16")
+      .add("--dtype", dtype,
+           "Type of the weights: stored (default: as they are), float32 or bfloat16; gguf also float16 and q8_0")
       .add("--max-shard-size", max_shard_size, "Weights above it are cut into several files")
       .add("--tolerance", tolerance,
            "Largest difference of logits that passes, times the largest |logit| where that is above 1")
-      .add("--python", python, "Python to ask with transformers (default: python3, if it has transformers)")
+      .add("--python", python,
+           "Python to ask with transformers or llama-cpp-python (default: python3, if it has them)")
+      .flag("--no-tokenizer", no_tokenizer, "Leave the tokenizer out")
       .flag("--no-check", no_check, "Write without the proof")
       .flag("--overwrite", overwrite, "Replace what the folder holds")
       .add("--threads", model_options.threads, "CPU threads (0: all)");
   if (!options.parse(arguments)) return 0;
-  if (to != "hf") {
-    const std::vector<std::string> known = {"hf"};
-    fail(ExitCode::usage, "--to '", to, "' is not one of: hf.", did_you_mean(to, known));
+  if (to != "hf" && to != "gguf") {
+    const std::vector<std::string> known = {"hf", "gguf"};
+    fail(ExitCode::usage, "--to '", to, "' is not one of: hf, gguf.", did_you_mean(to, known));
   }
   if (!(tolerance >= 0)) fail(ExitCode::usage, "--tolerance ", tolerance, " must be at least 0");
   if (no_check && !python.empty()) fail(ExitCode::usage, "--no-check and --python exclude one another");
+  if (no_tokenizer && !model_options.tokenizer.empty()) {
+    fail(ExitCode::usage, "--tokenizer and --no-tokenizer exclude one another");
+  }
   const std::int64_t max_shard_bytes = parse_size(max_shard_size);
+  if (to == "gguf") {
+    if (max_shard_size != "5GB") fail(ExitCode::usage, "--max-shard-size goes with --to hf: GGUF is one file");
+    export_gguf({directory, model_options, dtype, python, tolerance, overwrite, !no_check, !no_tokenizer});
+    return 0;
+  }
   if (dtype != "stored") parse_dtype(dtype);
   while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
   check_model_target(directory, overwrite);
 
   const LoadedModel loaded = model_options.load();
   Model& model = *loaded.model;
-  const std::unique_ptr<Tokenizer> tokenizer = tokenizer_beside(loaded, model_options.tokenizer);
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!no_tokenizer) tokenizer = tokenizer_beside(loaded, model_options.tokenizer);
   if (dtype == "bfloat16" || (dtype == "stored" && stored_type(loaded.directory) == at::kBFloat16)) {
     model.parameters().to(at::kBFloat16);
   }
@@ -124,7 +139,7 @@ int run_export(std::span<const std::string> arguments) {
               directory.c_str());
   if (!card.no_tokenizer_json.empty()) {
     std::printf("tokenizer     tokenizer.model alone, without tokenizer.json: %s\n", card.no_tokenizer_json.c_str());
-  } else if (!tokenizer) {
+  } else if (!tokenizer && !no_tokenizer) {
     std::printf("tokenizer     none: there is none beside the model; --tokenizer names one\n");
   }
   return 0;

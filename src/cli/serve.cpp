@@ -39,15 +39,6 @@ std::vector<std::string> read_keys(const std::string& path) {
   return keys;
 }
 
-std::string template_text(const std::string& directory) {
-  const std::string path = (fs::path(directory) / "tokenizer_config.json").string();
-  if (!fs::exists(path)) return {};
-  const Json json = read_json_file(path, ExitCode::data);
-  return json.is_object() && json.contains("chat_template") && json["chat_template"].is_string()
-             ? json["chat_template"].get<std::string>()
-             : std::string();
-}
-
 void check_seconds(const char* name, double value) {
   if (!(value > 0 && value <= 86400))
     fail(ExitCode::usage, name, " ", value, " must be more than 0 and at most 86400");
@@ -85,7 +76,8 @@ int run_serve(std::span<const std::string> arguments) {
       .add("--context", engine_options.max_context, "Longest prompt and answer together (0: the model's context)")
       .add("--chunk", engine_options.chunk_tokens, "Tokens of prompts between two steps of running sequences")
       .add("--chat-template", chat_template,
-           "plain, chatml, llama3, llama2 or zephyr (default: the tokenizer files' one, else plain)")
+           "plain, chatml, llama3, llama2, zephyr, one of the tokenizer files' by name, or a file in Jinja (default: "
+           "the tokenizer files' one, else plain)")
       .flag("--add-bos", add_bos, "Put BOS before prompts given as text")
       .flag("--no-prefix-reuse", no_reuse, "Compute every prompt from its beginning")
       .add("--max-connections", http.max_connections, "Open connections")
@@ -111,8 +103,6 @@ int run_serve(std::span<const std::string> arguments) {
   check_seconds("--body-timeout", http.body_seconds);
   check_seconds("--write-timeout", http.write_seconds);
   check_seconds("--drain-timeout", http.drain_seconds);
-  std::optional<serve::ChatTemplate> named_template;
-  if (!chat_template.empty()) named_template = serve::ChatTemplate::by_name(chat_template);
   http.port = static_cast<std::uint16_t>(port);
   http.max_body_bytes = static_cast<std::uint64_t>(max_body_mib) << 20;
   http.max_unsent_bytes = static_cast<std::uint64_t>(max_unsent_mib) << 20;
@@ -127,6 +117,8 @@ int run_serve(std::span<const std::string> arguments) {
       fail(ExitCode::usage, "an API key must not be empty or begin or end in space");
   }
   const std::string directory = resolve_model_directory(model_options.model);
+  serve::ChatTemplate used_template = serve::ChatTemplate::choose(
+      chat_template, serve::read_template_files(serve::template_folder(model_options.tokenizer, directory)));
   if (name.empty()) {
     fs::path path = fs::absolute(model_options.model).lexically_normal();
     if (path.filename().empty()) path = path.parent_path();
@@ -161,15 +153,11 @@ int run_serve(std::span<const std::string> arguments) {
     const LoadedModel loaded = model_options.load();
     const std::unique_ptr<Tokenizer> tokenizer = model_options.load_tokenizer_for(loaded);
     const serve::TokenText text(*tokenizer, add_bos);
-    const std::string found = template_text(loaded.directory);
-    if (!named_template) {
-      named_template = found.empty() ? serve::ChatTemplate() : serve::ChatTemplate::recognise(found);
-    }
+    used_template.complete(text);
     {
       Engine engine(*loaded.model, *tokenizer, engine_options);
       loaded_all = true;
-      app.set_ready(
-          {engine, text, *named_template, found, loaded.model->architecture(), loaded.model->parameters().count()});
+      app.set_ready({engine, text, used_template, loaded.model->architecture(), loaded.model->parameters().count()});
       std::printf("serving %s: %s, context %lld, %lld at once\n", name.c_str(), loaded.model->architecture().c_str(),
                   static_cast<long long>(engine.max_context()), static_cast<long long>(engine_options.max_rows));
       std::fflush(stdout);

@@ -15,7 +15,7 @@
 #include "base/unicode.h"
 #include "io/byte_alphabet.h"
 #include "io/file.h"
-#include "io/protobuf_fields.h"
+#include "io/sentencepiece_pieces.h"
 
 namespace satformer {
 namespace {
@@ -62,67 +62,25 @@ Json byte_json(const Tokenizer& tokenizer) {
                      {"merges", Json::array()}});
 }
 
-// A SentencePiece model, as far as a tokenizer.json can say it.
-struct PieceModel {
-  struct Piece {
-    std::string text;
-    float score = 0;
-    std::uint64_t kind = 1;
-  };
-  std::vector<Piece> pieces;
-  std::uint64_t model_type = 1, byte_fallback = 0;
-  bool charsmap = false, prefix = true, collapse = true, escape = true, suffix = false;
-};
-constexpr std::uint64_t normal = 1, unknown = 2, control = 3, user_defined = 4, byte_piece = 6;
-
-PieceModel read_pieces(const std::string& model) {
-  PieceModel result;
-  for (ProtobufFields top(model); top.next();) {
-    if (top.field == 1) {
-      PieceModel::Piece piece;
-      for (ProtobufFields in(top.bytes); in.next();) {
-        if (in.field == 1) piece.text = std::string(in.bytes);
-        if (in.field == 2) piece.score = in.number();
-        if (in.field == 3) piece.kind = in.integer;
-      }
-      result.pieces.push_back(std::move(piece));
-    } else if (top.field == 2) {
-      for (ProtobufFields in(top.bytes); in.next();) {
-        if (in.field == 3) result.model_type = in.integer;
-        if (in.field == 35) result.byte_fallback = in.integer;
-        if (in.field == 24) result.suffix = in.integer != 0;
-      }
-    } else if (top.field == 3) {
-      for (ProtobufFields in(top.bytes); in.next();) {
-        if (in.field == 2) result.charsmap = !in.bytes.empty();
-        if (in.field == 3) result.prefix = in.integer != 0;
-        if (in.field == 4) result.collapse = in.integer != 0;
-        if (in.field == 5) result.escape = in.integer != 0;
-      }
-    }
-  }
-  return result;
-}
-
 // Why a model cannot be a BPE with a metaspace; empty if it can.
-std::string obstacle(const PieceModel& m) {
-  if (m.model_type != 2) return "the SentencePiece model is not of the kind BPE";
-  if (m.charsmap) return "the SentencePiece model normalises characters (precompiled_charsmap)";
+std::string obstacle(const SentencePieces& m) {
+  if (m.model_type != SentencePieces::bpe) return "the SentencePiece model is not of the kind BPE";
+  if (!m.charsmap.empty()) return "the SentencePiece model normalises characters (precompiled_charsmap)";
   if (m.collapse) return "the SentencePiece model strips and joins white space (remove_extra_whitespaces)";
   if (!m.escape) return "the SentencePiece model keeps plain spaces (escape_whitespaces is false)";
   if (m.suffix) return "the SentencePiece model takes white space as a suffix";
   for (const auto& piece : m.pieces) {
-    if (piece.kind == user_defined)
+    if (piece.kind == SentencePieces::user_defined)
       return concat("the SentencePiece model has a user-defined piece '", piece.text, "'");
   }
   return {};
 }
 
 // Every way to put a piece together from two others. The better the score of the result, the earlier.
-Json merges_of(const PieceModel& m) {
+Json merges_of(const SentencePieces& m) {
   std::map<std::string_view, std::size_t> index;
   for (std::size_t i = 0; i < m.pieces.size(); ++i) {
-    if (m.pieces[i].kind == normal) index.emplace(m.pieces[i].text, i);
+    if (m.pieces[i].kind == SentencePieces::normal) index.emplace(m.pieces[i].text, i);
   }
   std::vector<std::tuple<float, std::size_t, std::size_t>> merges;  // minus score, left, right
   for (const auto& [text, i] : index) {
@@ -138,13 +96,13 @@ Json merges_of(const PieceModel& m) {
   return list;
 }
 
-Json sentencepiece_json(const PieceModel& m) {
+Json sentencepiece_json(const SentencePieces& m) {
   Json vocab = Json::object(), added = Json::array(), unk = nullptr;
   for (std::size_t id = 0; id < m.pieces.size(); ++id) {
     const auto& piece = m.pieces[id];
     vocab[piece.text] = id;
-    if (piece.kind == unknown) unk = piece.text;
-    if (piece.kind == unknown || piece.kind == control)
+    if (piece.kind == SentencePieces::unknown) unk = piece.text;
+    if (piece.kind == SentencePieces::unknown || piece.kind == SentencePieces::control)
       added.push_back(added_token(static_cast<std::int64_t>(id), piece.text));
   }
   const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space_mark}};
@@ -169,8 +127,9 @@ Json sentencepiece_json(const PieceModel& m) {
                      {"merges", merges_of(m)}});
 }
 
-// The file that a tokenizer saves itself as.
-std::string saved_file(const Tokenizer& tokenizer) {
+}  // namespace
+
+std::string saved_tokenizer(const Tokenizer& tokenizer) {
   std::string folder = (std::filesystem::temp_directory_path() / "satformer-tokenizer-XXXXXX").string();
   if (!mkdtemp(folder.data())) fail_errno("create", folder, errno);
   std::string contents;
@@ -187,13 +146,11 @@ std::string saved_file(const Tokenizer& tokenizer) {
   return contents;
 }
 
-}  // namespace
-
 TokenizerJson tokenizer_json(const Tokenizer& tokenizer) {
   if (tokenizer.name() == "byte") return {byte_json(tokenizer).dump(1) + "\n", {}};
-  const std::string file = saved_file(tokenizer);
+  const std::string file = saved_tokenizer(tokenizer);
   if (tokenizer.name() != "sentencepiece") return {file, {}};
-  const PieceModel model = read_pieces(file);
+  const SentencePieces model = read_sentencepieces(file);
   if (std::string why = obstacle(model); !why.empty()) return {{}, std::move(why)};
   return {sentencepiece_json(model).dump(1) + "\n", {}};
 }

@@ -15,6 +15,9 @@ struct TokenizerJson {
 // become BPE with a metaspace; what came as tokenizer.json stays as it is.
 TokenizerJson tokenizer_json(const Tokenizer& tokenizer);
 
+// The tokenizer.model or tokenizer.json that a tokenizer saves itself as.
+std::string saved_tokenizer(const Tokenizer& tokenizer);
+
 // tokenizer_config.json for transformers.
 std::string tokenizer_config_json(const Tokenizer& tokenizer, std::int64_t model_max_length);
 

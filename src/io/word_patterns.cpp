@@ -20,9 +20,15 @@ const std::string_view qwen2_pattern =
 
 namespace {
 
-enum Kind : unsigned char { other, letter, number, space, newline };  // newline: \r and \n, which are space too
+enum WordCharacter : unsigned char {
+  other,
+  letter,
+  number,
+  space,
+  newline
+};  // newline: \r and \n, which are space too
 
-Kind kind_of(UChar32 c) {
+WordCharacter kind_of(UChar32 c) {
   if (c == '\n' || c == '\r') return newline;
   if (u_hasBinaryProperty(c, UCHAR_WHITE_SPACE)) return space;
   const std::uint32_t mask = U_GET_GC_MASK(c);
@@ -37,7 +43,7 @@ class KindTable {
     for (std::size_t c = 0; c < 128; ++c) ascii_[c] = kinds_[c];
   }
   struct Character {
-    Kind kind;
+    WordCharacter kind;
     std::size_t size;
   };
   Character at(std::string_view text, std::size_t position) const {
@@ -48,8 +54,8 @@ class KindTable {
   }
 
  private:
-  std::vector<Kind> kinds_;
-  std::array<Kind, 128> ascii_{};
+  std::vector<WordCharacter> kinds_;
+  std::array<WordCharacter, 128> ascii_{};
 };
 
 std::shared_ptr<const KindTable> kind_table() {
@@ -103,7 +109,7 @@ class WordScanner : public WordPattern {
   }
 
  private:
-  std::size_t run(std::string_view text, std::size_t at, Kind kind) const {
+  std::size_t run(std::string_view text, std::size_t at, WordCharacter kind) const {
     while (at < text.size()) {
       const KindTable::Character c = kinds_->at(text, at);
       if (c.kind != kind) break;

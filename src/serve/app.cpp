@@ -205,7 +205,7 @@ Json App::Impl::tokenizer_info() const {
   }
   info["add_bos_token"] = parts->text.add_bos();
   info["model_max_length"] = parts->engine.max_context();
-  if (!parts->chat_template_text.empty()) info["chat_template"] = parts->chat_template_text;
+  if (!parts->chat_template.source().empty()) info["chat_template"] = parts->chat_template.source();
   return info;
 }
 

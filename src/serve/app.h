@@ -24,7 +24,6 @@ struct LoadedParts {
   Engine& engine;
   const TokenText& text;
   ChatTemplate chat_template;
-  std::string chat_template_text;  // as tokenizer files have it; empty: none
   std::string architecture;
   std::int64_t parameters = 0;
 };

@@ -200,8 +200,9 @@ GenerationRequest read_completion(const Json& body, const Engine& engine, const 
 
 GenerationRequest read_chat(const Json& body, const Engine& engine, const TokenText& text,
                             const ChatTemplate& chat_template) {
-  const Fields fields(body,
-                      with({"messages", "max_completion_tokens", "logprobs", "top_logprobs", "response_format"}));
+  std::vector<std::string> known = with({"max_completion_tokens", "logprobs", "top_logprobs", "response_format"});
+  known.insert(known.end(), conversation_fields.begin(), conversation_fields.end());
+  const Fields fields(body, known);
   GenerationRequest request;
   request.chat = true;
   read_common(fields, engine, request);
@@ -211,8 +212,8 @@ GenerationRequest read_chat(const Json& body, const Engine& engine, const TokenT
       throw ApiError(400, "'response_format': only {\"type\": \"text\"} is possible", "response_format");
     }
   }
-  const std::vector<ChatMessage> messages = read_messages(fields);
-  request.prompts = {text.encode(chat_template.prompt(messages), true, chat_template.uses_special_tokens())};
+  const std::string prompt = chat_template.prompt(read_conversation(fields));
+  request.prompts = {text.encode(prompt, !chat_template.puts_bos(), chat_template.uses_special_tokens())};
   if (request.prompts[0].empty()) request.prompts[0].push_back(text.tokenizer().eos_id());
   for (const std::string& stop : chat_template.stop()) request.task.stop.push_back(stop);
   request.trim_start = !chat_template.uses_special_tokens();

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "io/file.h"
+#include "io/test_folder.h"
 #include "io/tokenizer.h"
 #include "serve/chat.h"
 #include "serve/fields.h"
@@ -103,25 +106,91 @@ TEST(LogprobLists, EntriesAreUniqueAndOffsetsCountCharacters) {
             Json::parse(R"([null, {"x": -0.25, "bytes:\\xa9": -0.5}, {"x": -1.0, "<id 7000>": -2.0}])"));
 }
 
-TEST(Chat, MessagesAndTemplates) {
-  const auto read = [](const char* messages) {
-    const Json body = {{"messages", Json::parse(messages)}};
-    return read_messages(Fields(body, {"messages"}));
-  };
-  const auto messages = read(R"([{"role": "developer", "content": "S"}, {"role": "user", "content": [{"type": "text",
+Conversation conversation_of(const char* messages, const Json& more = Json::object()) {
+  Json body = {{"messages", Json::parse(messages)}};
+  body.update(more);
+  return read_conversation(Fields(body, conversation_fields));
+}
+
+TEST(Chat, MessagesAndTemplatesThatAreBuiltIn) {
+  const Conversation c = conversation_of(
+      R"([{"role": "developer", "content": "S"}, {"role": "user", "content": [{"type": "text",
       "text": "U"}, {"type": "text", "text": "V"}]}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "W"}])");
-  EXPECT_EQ(ChatTemplate().prompt(messages), "S\nUser: UV\nAssistant: A\nUser: W\nAssistant:");
-  EXPECT_EQ(ChatTemplate::by_name("chatml").prompt({messages[3]}),
-            "<|im_start|>user\nW<|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(ChatTemplate::by_name("llama2").prompt({messages[0], messages[3]}),
-            "[INST] <<SYS>>\nS\n<</SYS>>\n\nW [/INST]");
-  EXPECT_EQ(ChatTemplate::recognise("{{ '<|start_header_id|>' }}").name(), "llama3");
-  EXPECT_THROW(ChatTemplate::recognise("{{ messages }}"), Error);
+  const auto named = [](const char* name) { return ChatTemplate::choose(name, {}); };
+  EXPECT_EQ(ChatTemplate().prompt(c), "S\nUser: UV\nAssistant: A\nUser: W\nAssistant:");
+  EXPECT_EQ(named("chatml").prompt({{c.messages[3]}}), "<|im_start|>user\nW<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(named("llama2").prompt({{c.messages[0], c.messages[3]}}), "[INST] <<SYS>>\nS\n<</SYS>>\n\nW [/INST]");
+  EXPECT_THROW(named("chatlm"), Error);
   for (const char* bad :
-       {"[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])", R"([{"role": "tool", "content": "x"}])",
-        R"([{"role": "user", "content": 1}])", R"([{"role": "user", "content": [{"type": "image"}]}])"}) {
-    EXPECT_EQ(status_of([&] { read(bad); }), 400) << bad;
+       {"[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])", R"([{"role": "teacher", "content": "x"}])",
+        R"([{"role": "user", "content": 1}])", R"([{"role": "user", "content": [{"type": "image"}]}])",
+        R"([{"role": "assistant", "tool_calls": 1}])", R"([{"role": "user", "content": "x", "odd": 1}])"}) {
+    EXPECT_EQ(status_of([&] { conversation_of(bad); }), 400) << bad;
   }
+  const char* tool = R"([{"role": "tool", "content": "x"}])";
+  EXPECT_EQ(status_of([&] { ChatTemplate().prompt(conversation_of(tool)); }), 400);
+}
+
+TEST(Chat, TemplatesOfModelsAreRun) {
+  TemplateFiles files;
+  files.sources.push_back({"default",
+                           "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>\n{% endfor %}"
+                           "{% if add_generation_prompt %}<assistant>{{ mood }}{% endif %}"
+                           "{% if messages[0].role == 'tool' %}{{ raise_exception('no tools first') }}{% endif %}",
+                           "here"});
+  files.sources.push_back(
+      {"tool_use", "{{ tools | tojson }}{{ messages[-1].tool_calls[0].function.arguments.x }}", "t"});
+  ChatTemplate chosen = ChatTemplate::choose("", files);
+  const auto tokenizer = make_byte_tokenizer();
+  const TokenText text(*tokenizer, true);
+  chosen.complete(text);
+  EXPECT_EQ(chosen.name(), "here");
+  EXPECT_EQ(chosen.stop(), std::vector<std::string>{"</s>"});
+  EXPECT_TRUE(chosen.puts_bos());
+  const char* user = R"([{"role": "user", "content": "U"}])";
+  EXPECT_EQ(chosen.prompt(conversation_of(user)), "<s><user>U</s>\n<assistant>");
+  EXPECT_EQ(chosen.prompt(conversation_of(user, {{"chat_template_kwargs", {{"mood", "fine"}}}})),
+            "<s><user>U</s>\n<assistant>fine");
+  const Json tools = {{"tools", {{{"type", "function"}}}}};
+  const char* call =
+      R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{\"x\": 5}"}}]}])";
+  EXPECT_EQ(chosen.prompt(conversation_of(call, tools)), R"([{"type": "function"}]5)");
+  try {
+    chosen.prompt(conversation_of(R"([{"role": "tool", "content": "x"}])"));
+    FAIL();
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status(), 400);
+    EXPECT_STREQ(error.what(), "no tools first");
+  }
+  files.sources.pop_back();
+  EXPECT_EQ(status_of([&] { ChatTemplate::choose("", files).prompt(conversation_of(user, tools)); }), 400);
+  files.sources[0].text = "\n{% if %}";
+  try {
+    ChatTemplate::choose("", files);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "here: line 2: expected a value, not '%}'");
+  }
+}
+
+TEST(Chat, TemplatesAreFoundBesideTheTokenizer) {
+  const TestFolder folder;
+  EXPECT_TRUE(read_template_files(folder.path()).sources.empty());
+  write_file_atomic(folder / "tokenizer_config.json",
+                    R"({"eos_token": {"content": "E"}, "chat_template": [{"name": "default", "template": "d"},
+                        {"name": "rag", "template": "r"}]})");
+  TemplateFiles files = read_template_files(folder.path());
+  EXPECT_EQ(files.tokens, (Json{{"eos_token", "E"}}));
+  const Conversation c = conversation_of(R"([{"role": "user", "content": "U"}])");
+  EXPECT_EQ(ChatTemplate::choose("", files).prompt(c), "d");
+  EXPECT_EQ(ChatTemplate::choose("rag", files).prompt(c), "r");
+  write_file_atomic(folder / "mine.txt", "m");
+  EXPECT_EQ(ChatTemplate::choose(folder / "mine.txt", files).prompt(c), "m");
+  write_file_atomic(folder / "chat_template.jinja", "file");
+  EXPECT_EQ(ChatTemplate::choose("", read_template_files(folder.path())).prompt(c), "file");
+  std::filesystem::remove(folder / "chat_template.jinja");
+  write_file_atomic(folder / "tokenizer_config.json", R"({"chat_template": 3})");
+  EXPECT_THROW(read_template_files(folder.path()), Error);
 }
 
 TEST(Metrics, HistogramsAddUp) {

@@ -31,27 +31,26 @@ std::vector<std::int64_t> TokenText::encode(std::string_view text, bool bos, boo
   for (std::size_t at = 0; special && at < text.size();) {
     at = text.find_first_of(special_starts_, at);
     if (at == std::string_view::npos) break;
-    // The longest of those that fit: names sort before their continuations.
-    const std::string_view rest = text.substr(at);
-    std::size_t length = 0;
-    std::int32_t found = -1;
-    for (const auto& [piece, id] : special_) {
-      if (piece.size() > length && rest.starts_with(piece)) {
-        length = piece.size();
-        found = id;
-      }
-    }
-    if (found < 0) {
+    const std::string piece = special_at(text.substr(at));
+    if (piece.empty()) {
       ++at;
       continue;
     }
     add(text.substr(begin, at - begin));
-    ids.push_back(found);
+    ids.push_back(special_.at(piece));
     first = false;
-    begin = at += length;
+    begin = at += piece.size();
   }
   add(text.substr(begin));
   return ids;
+}
+
+std::string TokenText::special_at(std::string_view text) const {
+  const std::string* longest = nullptr;
+  for (const auto& [piece, id] : special_) {
+    if (text.starts_with(piece) && (!longest || piece.size() > longest->size())) longest = &piece;
+  }
+  return longest ? *longest : std::string();
 }
 
 std::string TokenText::decode(const std::vector<std::int64_t>& ids) const {

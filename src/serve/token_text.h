@@ -20,6 +20,8 @@ class TokenText {
   // tokenizer has it.
   std::vector<std::int64_t> encode(std::string_view text, bool bos, bool special) const;
   std::string decode(const std::vector<std::int64_t>& ids) const;  // bytes that are not UTF-8 as U+FFFD
+  // The special token that a text begins with, or an empty text.
+  std::string special_at(std::string_view text) const;
   // One token alone: special ones by name, part of a character as "bytes:\xe2\x80".
   std::string name(std::int64_t id) const;
   std::string bytes(std::int64_t id) const;  // of its text; empty for special tokens

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""export, import, retrofit and tokenize. usage: models_cli_test.py SATFORMER TESTS"""
+"""export, import, retrofit and tokenize. With the package gguf, its reader too. usage: models_cli_test.py SATFORMER TESTS"""
 
 import json
 import os
@@ -9,6 +9,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+try:
+    import gguf
+except ImportError:
+    gguf = None
 
 SATFORMER, TESTS = sys.argv[1], pathlib.Path(sys.argv[2])
 PYTHON = os.environ.get("SATFORMER_TEST_PYTHON", "python3")
@@ -114,6 +119,32 @@ class ModelsTest(unittest.TestCase):
             self.assertIn(word, error)
             self.assertFalse((self.dir / "bad").exists())
 
+    def test_gguf(self):
+        plain = self.golden("transformer_gqa_untied_noqknorm")
+        normed = self.golden("transformer")
+        config = json.loads((normed / "config.json").read_text())
+        self.assertIn("qk_norm_eps", run("export", "--to", "gguf", self.dir / "x", "--model", normed, code=5))
+        (normed / "config.json").write_text(json.dumps({**config, "qk_norm_eps": config["norm_eps"]}))
+        for case, word in [("satformer", "'satformer'"), ("muddformer", "'mudd'"), ("transformer_window", "window")]:
+            model = self.golden(case)
+            self.assertIn(word, run("export", "--to", "gguf", self.dir / "x", "--model", model, code=5))
+        self.assertFalse((self.dir / "x").exists())
+        for model, kind, dtype in [(plain, "llama", "float32"), (normed, "qwen3", "bfloat16"), (plain, "llama", "q8_0")]:
+            out = self.dir / f"{kind}-{dtype}.gguf"
+            said = run("export", "--to", "gguf", out, "--model", model, "--dtype", dtype)
+            self.assertIn(f"as {kind}, ", said)
+            if dtype == "float32":
+                self.assertIn("read back     max |delta logit| 0.00e+00", said)
+            self.assertEqual(out.read_bytes()[:4], b"GGUF")
+            self.assertIn("--overwrite", run("export", "--to", "gguf", out, "--model", model, code=2))
+            if gguf:
+                reader = gguf.GGUFReader(out)
+                self.assertEqual(reader.fields["general.architecture"].contents(), kind)
+                first = read_tensors(model / "model.safetensors")["model.embeddings.weight"]
+                (tensor,) = [t for t in reader.tensors if t.name == "token_embd.weight"]
+                self.assertEqual(list(tensor.shape), first[1][::-1])
+        self.assertEqual([p.name for p in self.dir.glob("*.unproved*")], [])
+
     def test_parts(self):
         model = self.golden("satformer")
         self.export(model, "parts", "--max-shard-size", "20KB")
@@ -171,5 +202,6 @@ class ModelsTest(unittest.TestCase):
 
 
 TRANSFORMERS = has_transformers()
+print(f"gguf: {'read' if gguf else 'not read, the package is missing'}")
 print(f"transformers: {'asked' if TRANSFORMERS else 'not asked, ' + PYTHON + ' has none'}", flush=True)
 unittest.main(argv=sys.argv[:1])

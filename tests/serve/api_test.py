@@ -153,6 +153,23 @@ class Api(unittest.TestCase):
         self.assertEqual(deltas[0], {"role": "assistant", "content": ""})
         self.assertEqual("".join(d.get("content", "") for d in deltas), message["content"])
 
+    def test_a_template_from_a_file(self):
+        path = os.path.join(self.folder, "chat.jinja")
+        with open(path, "w") as f:
+            f.write("{% for m in messages %}{{ raise_exception('no ' ~ m.role) if m.role == 'system' }}"
+                    "[{{ m.role }}] {{ m.content | trim }}\n{% endfor %}{{ '[assistant]' if add_generation_prompt }}")
+        server = Server(SATFORMER, self.model, "--chat-template", path).wait_ready()
+        try:
+            options = dict(max_tokens=20, temperature=0)
+            ask = lambda role: server.post("/v1/chat/completions", dict(options, messages=[{"role": role, "content": " Hi "}]))
+            answer = ask("user")[2]["choices"][0]["message"]["content"]
+            self.assertEqual(answer, self.complete(prompt="[user] Hi\n[assistant]", **options)["choices"][0]["text"])
+            status, _, refused = ask("system")
+            self.assertEqual((status, refused["error"]["message"]), (400, "no system"))
+            self.assertIn("raise_exception", server.get("/tokenizer_info")[2]["chat_template"])
+        finally:
+            self.assertEqual(server.stop(), 0)
+
     def test_gates_and_interventions(self):
         options = dict(prompt="The sun", max_tokens=10, temperature=0, ignore_eos=True)
         plain = self.complete(gates=True, **options)["choices"][0]
@@ -295,7 +312,10 @@ class Api(unittest.TestCase):
             server.stop()
 
     def test_bad_options(self):
-        for options, code, word in ((("--port", "70000"), 2, "port"), (("--host", "nowhere"), 2, "nowhere"),
+        bad = os.path.join(self.folder, "bad.jinja")
+        with open(bad, "w") as f:
+            f.write("fine\n{% if %}")
+        for options, code, word in ((("--port", "70000"), 2, "port"), (("--chat-template", bad), 4, "bad.jinja: line 2"), (("--host", "nowhere"), 2, "nowhere"),
                                     (("--chat-template", "chatlm"), 2, "chatml"), (("--max-batch", "0"), 2, "max-batch"),
                                     (("--api-key", ""), 2, "key"), (("--port", str(self.server.port)), 6, "bind"),
                                     (("--api-key-file", "/nonexistent"), 6, "nonexistent")):

@@ -1,5 +1,6 @@
-# The Python files that an export for transformers carries; their text is built into the program.
-file(GLOB hf_files CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*.py")
+# The Python files that an export for transformers carries, and those that check exports; their text is built into the
+# program.
+file(GLOB hf_files CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*.py" "${CMAKE_CURRENT_LIST_DIR}/../gguf/*.py")
 set(hf_entries "")
 foreach(path ${hf_files})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
@@ -11,7 +12,7 @@ foreach(path ${hf_files})
   string(APPEND hf_entries "  if (name == \"${name}\") return R\"python(${text})python\";\n")
 endforeach()
 set(hf_source "${CMAKE_CURRENT_BINARY_DIR}/checkpoint_hf_files.cpp")
-file(WRITE "${hf_source}.in" "// Made from src/checkpoint/hf by src/checkpoint/hf/files.cmake.
+file(WRITE "${hf_source}.in" "// Made from src/checkpoint/hf and gguf by src/checkpoint/hf/files.cmake.
 #include \"checkpoint/hf/files.h\"
 
 #include \"base/error.h\"

@@ -1,4 +1,4 @@
-// The Python files of src/checkpoint/hf, built into the program (files.cmake).
+// The Python files of src/checkpoint/hf and src/checkpoint/gguf, built into the program (files.cmake).
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,185 @@
+#include "checkpoint/gguf/export.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/gguf/blocks.h"
+#include "checkpoint/tensor_io.h"
+
+namespace satformer {
+namespace {
+
+constexpr std::pair<const char*, const char*> gguf_parts[] = {
+    {"model.layers.", "blk."},          {"model.embeddings.", "token_embd."},
+    {"model.norm.", "output_norm."},    {"lm_head.", "output."},
+    {".attn.q_norm.", ".attn_q_norm."}, {".attn.k_norm.", ".attn_k_norm."},
+    {".attn.q_proj.", ".attn_q."},      {".attn.k_proj.", ".attn_k."},
+    {".attn.v_proj.", ".attn_v."},      {".attn.o_proj.", ".attn_output."},
+    {".mlp_norm.", ".ffn_norm."},       {".mlp.gate_proj.", ".ffn_gate."},
+    {".mlp.up_proj.", ".ffn_up."},      {".mlp.down_proj.", ".ffn_down."},
+};
+
+std::string gguf_tensor_name(std::string name) {
+  for (const auto& [ours, theirs] : gguf_parts) {
+    const std::size_t at = name.find(ours);
+    if (at != std::string::npos) name.replace(at, std::string_view(ours).size(), theirs);
+  }
+  return name;
+}
+
+// "llama" turns neighbouring rows of a head together, where this program turns a row of the first half with one of
+// the second. 0: the tensor has no such rows, else the number of heads.
+std::int64_t turned_heads(const std::string& parameter, const ModelConfig& config, const std::string& architecture) {
+  if (architecture != "llama") return 0;
+  if (parameter.find(".attn.q_proj.") != std::string::npos) return config.num_heads;
+  return parameter.find(".attn.k_proj.") != std::string::npos ? config.kv_heads() : 0;
+}
+
+at::Tensor halves_to_pairs(const at::Tensor& rows, std::int64_t heads) {
+  const std::int64_t half = rows.size(0) / heads / 2;
+  return rows.reshape({heads, 2, half, -1}).transpose(1, 2).reshape(rows.sizes());
+}
+
+at::Tensor pairs_to_halves(const at::Tensor& rows, std::int64_t heads) {
+  const std::int64_t half = rows.size(0) / heads / 2;
+  return rows.reshape({heads, half, 2, -1}).transpose(1, 2).reshape(rows.sizes());
+}
+
+template <class... What>
+[[noreturn]] void no_decoder(const What&... what) {
+  fail(ExitCode::checkpoint, "llama.cpp has no decoder for this model: ", what...);
+}
+
+std::uint32_t file_type(GgufType type) {
+  switch (type) {
+    case GgufType::f32:
+      return 0;
+    case GgufType::f16:
+      return 1;
+    case GgufType::q8_0:
+      return 7;
+    case GgufType::bf16:
+      return 32;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string gguf_architecture(const ModelConfig& c) {
+  if (c.effective_value_path() != "own") no_decoder("its value path is '", c.effective_value_path(), "'");
+  if (c.residual_routing != "plain") no_decoder("its residual routing is '", c.residual_routing, "'");
+  if (c.window_size) no_decoder("its attention has a window (window_size ", *c.window_size, ")");
+  if (c.qk_norm && c.qkv_bias) no_decoder("it has qk_norm and qkv_bias together");
+  if (c.qk_norm && c.qk_norm_eps != c.norm_eps) {
+    no_decoder("qk_norm_eps ", c.qk_norm_eps, " and norm_eps ", c.norm_eps, " differ, and a file has one epsilon");
+  }
+  return c.qk_norm ? "qwen3" : c.qkv_bias ? "qwen2" : "llama";
+}
+
+GgufMetadata gguf_metadata(const Model& model, const std::string& name, GgufType type) {
+  const ModelConfig& c = model.config();
+  const std::string architecture = gguf_architecture(c), prefix = architecture + ".";
+  GgufMetadata meta = {{"general.architecture", architecture},
+                       {"general.type", std::string("model")},
+                       {"general.name", name},
+                       {"general.file_type", file_type(type)}};
+  if (type == GgufType::q8_0) meta.emplace_back("general.quantization_version", std::uint32_t{2});
+  const auto count = [&](const char* key, std::int64_t value) {
+    meta.emplace_back(prefix + key, static_cast<std::uint32_t>(value));
+  };
+  count("vocab_size", c.vocab_size);
+  count("context_length", c.max_position_embeddings);
+  count("embedding_length", c.hidden_size);
+  count("block_count", c.num_hidden_layers);
+  count("feed_forward_length", c.ffn_size(0));
+  count("attention.head_count", c.num_heads);
+  count("attention.head_count_kv", c.kv_heads());
+  count("attention.key_length", c.head_dim());
+  count("attention.value_length", c.head_dim());
+  count("rope.dimension_count", c.head_dim());
+  meta.emplace_back(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(c.norm_eps));
+  meta.emplace_back(prefix + "rope.freq_base", static_cast<float>(c.rope_theta));
+  return meta;
+}
+
+void write_gguf_model(const Model& model, const GgufMetadata& metadata, GgufType type, const std::string& path) {
+  const at::NoGradGuard no_grad;
+  const std::string architecture = gguf_architecture(model.config());
+  const auto& parameters = model.parameters().list();
+  std::vector<GgufTensor> tensors;
+  for (const Parameter& p : parameters) {
+    GgufTensor t{gguf_tensor_name(p.name), p.value.dim() > 1 ? type : GgufType::f32, p.value.sizes().vec()};
+    if (t.type == GgufType::q8_0 && t.shape.back() % q8_0_block != 0) {
+      fail(ExitCode::usage, "--dtype q8_0 needs rows of whole blocks of ", q8_0_block, " numbers, and ", p.name,
+           " is ", shape_text(p.value.sizes()));
+    }
+    tensors.push_back(std::move(t));
+  }
+  write_gguf(path, metadata, tensors, [&](std::size_t i) {
+    at::Tensor value = parameters[i].value.detach().cpu();
+    const std::int64_t heads = turned_heads(parameters[i].name, model.config(), architecture);
+    if (heads > 0) value = halves_to_pairs(value, heads);
+    return gguf_bytes(value, tensors[i].type);
+  });
+}
+
+std::unique_ptr<Model> read_gguf_model(const std::string& path) {
+  const GgufFile file(path);
+  const auto* named = file.get<std::string>("general.architecture");
+  const std::string architecture = named ? *named : std::string();
+  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3") {
+    fail(ExitCode::checkpoint, path, ": architecture '", architecture, "' is not one of: llama, qwen2, qwen3");
+  }
+  const auto count = [&](const char* key) {
+    const auto* value = file.get<std::uint32_t>(architecture + "." + key);
+    if (!value) fail(ExitCode::checkpoint, path, ": '", architecture, ".", key, "' is missing");
+    return static_cast<std::int64_t>(*value);
+  };
+  const auto number = [&](const char* key) {
+    const auto* value = file.get<float>(architecture + "." + key);
+    if (!value) fail(ExitCode::checkpoint, path, ": '", architecture, ".", key, "' is missing");
+    return static_cast<double>(*value);
+  };
+  const Architecture& transformer = architecture_by_name("transformer");
+  ModelConfig c = default_model_config(transformer);
+  c.vocab_size = count("vocab_size");
+  c.max_position_embeddings = count("context_length");
+  c.hidden_size = count("embedding_length");
+  c.num_hidden_layers = count("block_count");
+  c.intermediate_size = count("feed_forward_length");
+  c.num_heads = count("attention.head_count");
+  c.num_kv_heads = count("attention.head_count_kv");
+  c.norm_eps = c.qk_norm_eps = number("attention.layer_norm_rms_epsilon");
+  c.rope_theta = number("rope.freq_base");
+  c.qk_norm = architecture == "qwen3";
+  c.qkv_bias = architecture == "qwen2";
+  c.tie_word_embeddings = file.find("output.weight") == nullptr;
+  c.bos_token_id = std::min(c.bos_token_id, c.vocab_size - 1);
+  c.eos_token_id = std::min(c.eos_token_id, c.vocab_size - 1);
+  c.validate();
+  std::unique_ptr<Model> model = make_model(transformer, c, at::Device(at::kCPU));
+  const at::NoGradGuard no_grad;
+  for (Parameter& p : model->parameters().list()) {
+    const std::string name = gguf_tensor_name(p.name);
+    const GgufTensor* tensor = file.find(name);
+    if (!tensor) fail(ExitCode::checkpoint, path, ": tensor ", name, " is missing");
+    if (tensor->shape != p.value.sizes().vec()) {
+      fail(ExitCode::checkpoint, path, ": tensor ", name, " is ", shape_text(tensor->shape), ", not ",
+           shape_text(p.value.sizes()));
+    }
+    at::Tensor value = tensor_from_gguf(*tensor);
+    const std::int64_t heads = turned_heads(p.name, c, architecture);
+    p.value.copy_(heads > 0 ? pairs_to_halves(value, heads) : value);
+  }
+  if (file.tensors().size() != model->parameters().list().size()) {
+    fail(ExitCode::checkpoint, path, ": it has ", file.tensors().size(), " tensors, the model ",
+         model->parameters().list().size());
+  }
+  return model;
+}
+
+}  // namespace satformer
