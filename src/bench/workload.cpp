@@ -32,6 +32,10 @@ at::Tensor random_ids(std::int64_t rows, std::int64_t columns, std::int64_t voca
   return ids;
 }
 
+WeightFormat format_of(const WorkloadSpec& spec) {
+  return spec.weights == "int8" ? WeightFormat::int8 : WeightFormat::int4;
+}
+
 }  // namespace
 
 void WorkloadSpec::visit(FieldVisitor& v) {
@@ -40,6 +44,7 @@ void WorkloadSpec::visit(FieldVisitor& v) {
   v.field("batch_size", &batch_size, "rows", {.min = 1, .max = 1 << 20});
   v.field("context", &context, "tokens of a row", {.min = 1, .max = 1 << 24});
   v.field("dtype", &dtype, "computing type", {.choices = {"float32", "bfloat16", pure_bfloat16}});
+  v.field("weights", &weights, "type of the weights", {.choices = {"full", "int8", "int4"}});
   v.field("device", &device, "cpu, cuda or cuda:N");
 }
 
@@ -48,6 +53,10 @@ void WorkloadSpec::validate() const {
   ConfigBinding binding(copy);
   binding.apply_json(binding.to_json(), "bench");
   check_device_name(device);
+  if (weights != "full" && (phase == "train" || device != "cpu")) {
+    fail(ExitCode::config, weights, " weights are for prefill and decode on a CPU, not for ",
+         phase == "train" ? "training" : device);
+  }
   make_workload_model(*this, at::Device(c10::DeviceType::Meta));
 }
 
@@ -66,12 +75,33 @@ double workload_flops_per_token(const WorkloadSpec& spec, const Model& model) {
   return (flops.matmul_per_token + flops.attention_per_token * (spec.phase == "decode" ? 2 : 1)) / 3;
 }
 
+double workload_bytes_per_token(const WorkloadSpec& spec, const Model& model) {
+  const ModelConfig& c = model.config();
+  const double element = spec.dtype == "bfloat16" ? 2 : 4;
+  double weights = 0;
+  for (const Parameter& p : model.parameters().list()) {
+    const bool head = p.part == "head" || (p.part == "embedding" && c.tie_word_embeddings);
+    if (p.part == "embedding" && !head) continue;  // a row for each token
+    const bool packed = head || (p.kind == ParamKind::matrix && (p.part == "attention" || p.part == "mlp"));
+    weights += packed && spec.weights != "full"
+                   ? static_cast<double>(packed_bytes(format_of(spec), p.value.size(0), p.value.size(1)))
+                   : static_cast<double>(p.value.numel()) * element;
+  }
+  double slot = 0;
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    slot += static_cast<double>(c.kv_heads() * c.head_dim()) * element * (c.projects_values(layer) ? 2 : 1);
+  }
+  const double slots = static_cast<double>(spec.context) + decode_tokens / 2.0;
+  return weights / static_cast<double>(spec.batch_size) + slot * slots;
+}
+
 struct Workload::Impl {
   explicit Impl(const WorkloadSpec& s)
       : spec(s), device(parse_device(s.device)), model(make_workload_model(s, device)) {
     model->parameters().initialise(1);
     model->set_compute_dtype(spec.dtype == "float32" ? at::kFloat : at::kBFloat16);
     if (spec.dtype == pure_bfloat16) model->parameters().to(at::kBFloat16);
+    if (spec.weights != "full") model->quantise_weights(format_of(spec));
     const at::Tensor tokens = random_ids(spec.batch_size, spec.context + 1, model->config().vocab_size);
     ids = tokens.narrow(1, 0, spec.context).contiguous().to(device);
     targets = tokens.narrow(1, 1, spec.context).contiguous().to(device);

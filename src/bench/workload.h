@@ -16,6 +16,7 @@ struct WorkloadSpec {
   std::string phase = "train";   // train | prefill | decode
   std::int64_t batch_size = 4, context = 512;
   std::string dtype = "float32", device = "cpu";
+  std::string weights = "full";  // full | int8 | int4: prefill and decode
   int threads = 0;
   bool recompute = false;  // train: gradient checkpointing
 
@@ -29,6 +30,10 @@ std::unique_ptr<Model> make_workload_model(const WorkloadSpec& spec, at::Device 
 // FLOPs that the model of the spec needs for a token in this phase (training_flops, a third of them without
 // backward).
 double workload_flops_per_token(const WorkloadSpec& spec, const Model& model);
+
+// Bytes that decoding reads for one token of each row: every matrix once in the type of its weights, shared by the
+// rows of the batch, and the row's keys and values.
+double workload_bytes_per_token(const WorkloadSpec& spec, const Model& model);
 
 class Workload {
  public:

@@ -30,7 +30,8 @@ constexpr Scale scales[] = {{"tiny", 128, 6, 4, 384},      {"mini", 512, 8, 8, 2
 
 struct BenchOptions {
   std::vector<std::string> architectures;
-  std::string scale = "mini", phase = "train", baseline = "transformer", dtype = "float32", device = "cpu";
+  std::string scale = "mini", phase = "train", baseline = "transformer", dtype = "float32", device = "cpu",
+              weights = "full";
   std::string peer, output, worker;
   std::int64_t batch = 4, context = 512, rounds = 9, threads = 0;
   double seconds = 2, max_foreign = 0.1;
@@ -41,6 +42,7 @@ struct Row {
   std::string name, against;
   PairResult pair;
   double flops = 0;  // model FLOP/s of this arm
+  double bytes = 0;  // decode: bytes read a second
   double parameters = 0;
 };
 
@@ -109,12 +111,14 @@ std::string percent(double share) {
   return text;
 }
 
+// Decoding is bound by memory, so its rate stands beside that of reading.
 void print_row(const Row& row, double peak) {
   const PairResult& p = row.pair;
+  const double rate = row.bytes > 0 ? row.bytes : row.flops;
   std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s   %9.1f %6s\n", row.name.c_str(), p.a, p.b,
               p.ratio, p.interval.low, p.interval.high, human_bytes(p.a_peak_bytes).c_str(),
               p.b_peak_bytes > 0 ? concat(std::round(100 * p.a_peak_bytes / p.b_peak_bytes) / 100).c_str() : "-",
-              row.flops / 1e9, peak > 0 ? percent(row.flops / peak).c_str() : "-");
+              rate / 1e9, peak > 0 ? percent(rate / peak).c_str() : "-");
 }
 
 Json row_json(const Row& row) {
@@ -129,6 +133,7 @@ Json row_json(const Row& row) {
                {"peak_bytes", p.a_peak_bytes},
                {"against_peak_bytes", p.b_peak_bytes},
                {"model_flops_per_second", row.flops},
+               {"bytes_read_per_second", row.bytes},
                {"parameters", row.parameters},
                {"rounds_dropped", p.dropped},
                {"rounds_clean_enough", p.clean_enough}};
@@ -140,9 +145,9 @@ Json row_json(const Row& row) {
 
 void write_results(const BenchOptions& o, const std::vector<Row>& rows, const MachineLimits& limits,
                    const Json& model) {
-  Json json = {{"phase", o.phase},   {"batch_size", o.batch},   {"context", o.context}, {"dtype", o.dtype},
-               {"device", o.device}, {"scale", o.scale},        {"model", model},       {"seconds", o.seconds},
-               {"rounds", o.rounds}, {"recompute", o.recompute}};
+  Json json = {{"phase", o.phase},     {"batch_size", o.batch}, {"context", o.context},    {"dtype", o.dtype},
+               {"weights", o.weights}, {"device", o.device},    {"scale", o.scale},        {"model", model},
+               {"seconds", o.seconds}, {"rounds", o.rounds},    {"recompute", o.recompute}};
   json["machine"] = {{"cpu", limits.cpu},
                      {"threads", limits.threads},
                      {"fma_flops", limits.fma_flops},
@@ -196,6 +201,7 @@ int run_bench(std::span<const std::string> arguments) {
       .add("--seconds", o.seconds, "Least time of one measurement")
       .add("--max-foreign", o.max_foreign, "A round in which others took more of the CPU time is measured again")
       .add("--dtype", o.dtype, "float32, bfloat16 or pure-bfloat16 (without fp32 masters)")
+      .add("--weights", o.weights, "prefill, decode: full (as --dtype), int8 or int4")
       .add("--device", o.device, "cpu, cuda or cuda:N")
       .add("--threads", o.threads, "CPU threads (0: all)")
       .flag("--recompute", o.recompute, "train: with gradient checkpointing")
@@ -216,6 +222,7 @@ int run_bench(std::span<const std::string> arguments) {
   spec.batch_size = o.batch;
   spec.context = o.context;
   spec.dtype = o.dtype;
+  spec.weights = o.weights;
   spec.device = o.device;
   spec.threads = static_cast<int>(o.threads);
   spec.recompute = o.recompute;
@@ -245,7 +252,8 @@ int run_bench(std::span<const std::string> arguments) {
   progress->update("bench: measuring what the machine can do");
   set_num_threads(spec.threads);
   const MachineLimits limits = measure_limits(num_threads());
-  const double peak = o.dtype != "float32" ? limits.gemm_bf16_flops : limits.fma_flops;
+  const bool decode = o.phase == "decode" && o.device == "cpu";
+  const double peak = decode ? limits.read_bytes : o.dtype != "float32" ? limits.gemm_bf16_flops : limits.fma_flops;
   progress->finish(concat("machine: ", limits.cpu, ", ", limits.threads, " threads; multiply-add peak ",
                           human_count(limits.fma_flops), "FLOP/s, product ", human_count(limits.gemm_flops),
                           "FLOP/s (bfloat16 ", human_count(limits.gemm_bf16_flops), "), read ",
@@ -272,11 +280,12 @@ int run_bench(std::span<const std::string> arguments) {
             compare_arms(*arm, peer ? *peer : *baseline, pair)};
     const std::unique_ptr<Model> model = make_workload_model(s, at::Device(at::kMeta));
     row.flops = row.pair.a * workload_flops_per_token(s, *model);
+    if (decode) row.bytes = row.pair.a * workload_bytes_per_token(s, *model);
     row.parameters = static_cast<double>(model->parameters().count());
     progress.reset();
     if (rows.empty()) {
       std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
-                  "ratio [95 %]", "memory", "ratio", "GFLOP/s", peak > 0 ? "peak" : "");
+                  "ratio [95 %]", "memory", "ratio", decode ? "read GB/s" : "GFLOP/s", peak > 0 ? "peak" : "");
     }
     print_row(row, peak);
     if (!row.pair.clean_enough) {

@@ -49,6 +49,7 @@ Words values_of(const OptionRow& row) {
   static const std::map<std::string, Words> known = {
       {"--device", {"cpu", "cuda"}},
       {"--dtype", {"float32", "bfloat16"}},
+      {"--weights", {"full", "int8", "int4"}},
       {"--phase", {"train", "prefill", "decode"}},
       {"--scale", {"tiny", "mini", "small", "medium", "large", "xl"}},
   };

@@ -48,6 +48,8 @@ int run_generate(std::span<const std::string> arguments) {
       .add("--top-p", generate_options.sampling.top_p, "Choose among the likeliest tokens of this total probability")
       .add("--seed", seed, "The same seed gives the same text (-1: a new one each time, printed)")
       .add("--num-samples", samples, "Continuations of each prompt")
+      .add("--speculate", generate_options.speculate,
+           "Tokens proposed at most in a step from the text so far, at temperature 0: the same text sooner (0: none)")
       .flag("--ignore-eos", ignore_eos, "Go on after an end-of-document token")
       .flag("--no-stream", no_stream, "Print only when done");
   edit_options.add_to(options);
@@ -60,6 +62,14 @@ int run_generate(std::span<const std::string> arguments) {
   }
   if (seed < -1) fail(ExitCode::usage, "--seed ", seed, " must be at least 0, or -1 for a new one each time");
   check_sampling(generate_options.sampling);
+  check_speculation(generate_options.speculate);
+  SpeculationCounts speculation;
+  if (generate_options.speculate > 0) {
+    if (generate_options.sampling.temperature > 0) {
+      fail(ExitCode::usage, "--speculate is for --temperature 0 (it is ", generate_options.sampling.temperature, ")");
+    }
+    generate_options.speculation = &speculation;
+  }
   if (seed == -1) {
     seed = static_cast<std::int64_t>(std::random_device{}());
     if (generate_options.sampling.temperature > 0) std::fprintf(stderr, "seed %lld\n", static_cast<long long>(seed));
@@ -107,9 +117,17 @@ int run_generate(std::span<const std::string> arguments) {
     };
   }
   const auto results = generate(*loaded.model, rows, generate_options);
+  const auto tell_speculation = [&] {
+    if (generate_options.speculate == 0) return;
+    flush();
+    std::fprintf(stderr, "speculation: %lld of %lld proposed tokens accepted; %lld tokens in %lld passes\n",
+                 static_cast<long long>(speculation.accepted), static_cast<long long>(speculation.proposed),
+                 static_cast<long long>(speculation.tokens), static_cast<long long>(speculation.passes));
+  };
   if (stream) {
     if (results[0].empty()) std::fwrite(texts[0].data(), 1, texts[0].size(), stdout);
     std::printf("%s\n", decoder.finish().c_str());
+    tell_speculation();
     return 0;
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -118,6 +136,7 @@ int run_generate(std::span<const std::string> arguments) {
     if (rows.size() > 1) std::printf("--- %zu\n", r + 1);
     std::printf("%s\n", tokenizer->decode(ids).c_str());
   }
+  tell_speculation();
   return 0;
 }
 

@@ -19,6 +19,7 @@ void ModelOptions::add_to(Options& options, bool with_tokenizer) {
   }
   options.add("--device", device, "cpu, cuda or cuda:N")
       .add("--dtype", dtype, "Type to compute in: float32 or bfloat16")
+      .add("--weights", weights, "int8 or int4: matrices in 8 or 4 bits, on a CPU; full: as --dtype")
       .add("--threads", threads, "CPU threads (0: all)");
 }
 
@@ -40,11 +41,25 @@ ModelOptions ModelOptions::of_rank(const Communicator& ranks) const {
   return own;
 }
 
+std::optional<WeightFormat> parse_weights(const std::string& name) {
+  if (name == "full") return std::nullopt;
+  if (name == "int8") return WeightFormat::int8;
+  if (name == "int4") return WeightFormat::int4;
+  const std::vector<std::string> known = {"full", "int8", "int4"};
+  fail(ExitCode::usage, "--weights '", name, "' is not one of: full, int8, int4.", did_you_mean(name, known));
+}
+
 LoadedModel ModelOptions::load() const {
   set_num_threads(threads);
   const at::ScalarType type = parse_dtype(dtype);
-  LoadedModel loaded = load_model(model, parse_device(device));
+  const std::optional<WeightFormat> format = parse_weights(weights);
+  const at::Device place = parse_device(device);
+  if (format && !place.is_cpu()) {
+    fail(ExitCode::usage, "--weights ", weights, " is for --device cpu, not for ", device);
+  }
+  LoadedModel loaded = load_model(model, place);
   loaded.model->set_compute_dtype(type);
+  if (format) loaded.model->quantise_weights(*format);
   return loaded;
 }
 

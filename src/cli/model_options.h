@@ -13,11 +13,11 @@
 namespace satformer::cli {
 
 struct ModelOptions {
-  std::string model, device = "cpu", dtype = "float32", tokenizer;
+  std::string model, device = "cpu", dtype = "float32", weights = "full", tokenizer;
   int threads = 0;
 
   void add_to(Options& options, bool with_tokenizer);
-  // Loads the model on the device in the compute type; sets the number of threads.
+  // Loads the model on the device in the compute type, its weights quantised if asked; sets the number of threads.
   LoadedModel load() const;
   // These with the device and the threads of one of several processes.
   ModelOptions of_rank(const Communicator& ranks) const;
@@ -30,6 +30,8 @@ bool has_tokenizer(const std::string& directory);
 
 // float32 or bfloat16; Error(usage) otherwise.
 at::ScalarType parse_dtype(const std::string& name);
+// full (none), int8 or int4; Error(usage) otherwise.
+std::optional<WeightFormat> parse_weights(const std::string& name);
 
 // The id that ends a document if the model was trained with data.mask_documents (run_config.json beside it).
 std::optional<std::int64_t> trained_document_end(const LoadedModel& loaded);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "infer/prompt_lookup.h"
 #include "io/file.h"
 #include "serve/app.h"
 
@@ -75,6 +76,8 @@ int run_serve(std::span<const std::string> arguments) {
       .add("--max-queue", engine_options.max_waiting, "Sequences that may wait; after that the answer is 429")
       .add("--context", engine_options.max_context, "Longest prompt and answer together (0: the model's context)")
       .add("--chunk", engine_options.chunk_tokens, "Tokens of prompts between two steps of running sequences")
+      .add("--speculate", engine_options.speculate,
+           "Tokens proposed at most in a step from a sequence's own text, at temperature 0 (0: none)")
       .add("--chat-template", chat_template,
            "plain, chatml, llama3, llama2, zephyr, one of the tokenizer files' by name, or a file in Jinja (default: "
            "the tokenizer files' one, else plain)")
@@ -95,6 +98,7 @@ int run_serve(std::span<const std::string> arguments) {
   check_range("--max-queue", engine_options.max_waiting, 0, 1000000);
   check_range("--context", engine_options.max_context, 0, INT32_MAX);
   check_range("--chunk", engine_options.chunk_tokens, 1, 65536);
+  check_speculation(engine_options.speculate);
   check_range("--max-connections", http.max_connections, 1, 100000);
   check_range("--max-body", max_body_mib, 1, 1024);
   check_range("--max-unsent", max_unsent_mib, 1, 1024);

@@ -1,7 +1,7 @@
 #include "infer/engine.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/zeros.h>
 
@@ -14,7 +14,9 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "infer/prompt_lookup.h"
 #include "infer/row_gates.h"
 #include "infer/stop_text.h"
 #include "nn/device.h"
@@ -35,7 +37,9 @@ struct Sequence {
   std::vector<std::int64_t> ids;  // prompt and new tokens
   std::optional<GateEditor> editor;
   std::optional<StopText> text;
-  EngineEvent event;  // what is to be told next
+  EngineEvent event;                   // what is to be told next
+  std::optional<PromptLookup> lookup;  // empty: its text is not speculated on
+  std::vector<std::int64_t> proposal;  // of this step, computed behind the last id
 
   std::int64_t prompt_size() const { return std::ssize(task.prompt); }
   std::int64_t new_tokens() const { return std::ssize(ids) - prompt_size(); }
@@ -108,8 +112,10 @@ struct Engine::Impl {
   void leave(std::size_t index);
   void drop_cancelled();
   void step();
+  void propose(std::vector<std::int64_t>& counts);
   void pass(std::size_t first, const std::vector<std::int64_t>& counts);
   void prompt_results(Sequence& sequence, const at::Tensor& hidden_TC, std::int64_t begin, std::int64_t count);
+  std::int64_t next_tokens(std::size_t row, const at::Tensor& logits_NV, const at::Tensor& logprobs_NV);
   void next_token(Sequence& sequence, std::span<float> logits, std::span<const float> logprobs);
 
   Model& model;
@@ -275,7 +281,21 @@ void Engine::Impl::step() {
     counts.push_back(left(r) == 1 ? 1 : 0);
     any = any || counts.back() == 1;
   }
-  if (any) pass(0, counts);
+  if (!any) return;
+  if (options.speculate > 0) propose(counts);
+  pass(0, counts);
+}
+
+void Engine::Impl::propose(std::vector<std::int64_t>& counts) {
+  const std::int64_t most = proposal_room(std::ssize(counts));
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    Sequence& sequence = *rows[r];
+    if (counts[r] != 1 || !sequence.lookup) continue;
+    // The last token that may come needs no place in the cache.
+    const std::int64_t left = sequence.task.max_new_tokens - sequence.new_tokens() - 1;
+    sequence.proposal = sequence.lookup->propose(sequence.ids, std::min(most, left));
+    counts[r] += std::ssize(sequence.proposal);
+  }
 }
 
 void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& counts) {
@@ -291,7 +311,10 @@ void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& coun
       Sequence& sequence = *rows[first + static_cast<std::size_t>(b)];
       const std::int64_t count = counts[static_cast<std::size_t>(b)];
       begins.push_back(cache.row_length(static_cast<std::int64_t>(first) + b));
-      std::copy_n(sequence.ids.begin() + begins.back(), count, ids.mutable_data_ptr<std::int64_t>() + b * T);
+      const std::int64_t proposed = std::ssize(sequence.proposal);
+      std::int64_t* row_ids = ids.mutable_data_ptr<std::int64_t>() + b * T;
+      std::copy_n(sequence.ids.begin() + begins.back(), count - proposed, row_ids);
+      std::copy(sequence.proposal.begin(), sequence.proposal.end(), row_ids + count - proposed);
       std::fill_n(mask.mutable_data_ptr<std::int64_t>() + b * T, count, 1);
       padded = padded || count < T;
       gate_rows.push_back({sequence.editor ? &*sequence.editor : nullptr,
@@ -305,47 +328,37 @@ void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& coun
     if (padded) forward.attention_mask_BT = mask.to(device);
     const at::Tensor hidden_BTC = model.hidden(ids.to(device), forward);
 
-    std::vector<std::int64_t> due;  // rows whose last token was computed
+    std::vector<std::size_t> due;  // rows whose last token was computed
     std::vector<at::Tensor> states;
     bool logprobs = false;
     for (std::int64_t b = 0; b < B; ++b) {
       const std::size_t r = first + static_cast<std::size_t>(b);
       Sequence& sequence = *rows[r];
-      const std::int64_t begin = begins[static_cast<std::size_t>(b)], count = counts[static_cast<std::size_t>(b)];
+      const std::int64_t begin = begins[static_cast<std::size_t>(b)], proposed = std::ssize(sequence.proposal),
+                         count = counts[static_cast<std::size_t>(b)] - proposed;
       kept[r].ids.insert(kept[r].ids.end(), sequence.ids.begin() + begin, sequence.ids.begin() + begin + count);
       if (sequence.task.prompt_logprobs && count > 0 && begin < sequence.prompt_size()) {
         prompt_results(sequence, hidden_BTC[b], begin, count);
       }
       if (count == 0 || begin + count < std::ssize(sequence.ids)) continue;
-      due.push_back(static_cast<std::int64_t>(r));
-      states.push_back(hidden_BTC[b][count - 1]);
+      due.push_back(r);
+      states.push_back(hidden_BTC[b].narrow(0, count - 1, 1 + proposed));
       logprobs = logprobs || sequence.task.top_logprobs >= 0;
     }
     if (!due.empty()) {
-      at::Tensor states_NC = at::empty({std::ssize(states), hidden_BTC.size(2)}, hidden_BTC.options());
-      for (std::size_t i = 0; i < states.size(); ++i) states_NC[static_cast<std::int64_t>(i)].copy_(states[i]);
-      const at::Tensor logits_NV = model.head(states_NC).to(at::kCPU).contiguous();
+      const at::Tensor logits_NV = model.head(at::cat(states)).to(at::kCPU).contiguous();
       const at::Tensor logprobs_NV = logprobs ? at::log_softmax(logits_NV, -1) : at::Tensor();
-      const auto V = static_cast<std::size_t>(logits_NV.size(1));
+      std::int64_t next = 0, added = 0, proposed = 0;
       for (std::size_t i = 0; i < due.size(); ++i) {
-        Sequence& sequence = *rows[static_cast<std::size_t>(due[i])];
-        std::span<const float> logprobs_V;
-        if (sequence.task.top_logprobs >= 0) logprobs_V = {logprobs_NV.const_data_ptr<float>() + i * V, V};
-        try {
-          next_token(sequence, {logits_NV.mutable_data_ptr<float>() + i * V, V}, logprobs_V);
-          ended[static_cast<std::size_t>(due[i])] = sequence.event.finish != FinishReason::none;
-        } catch (const Error& error) {
-          sequence.event.finish = FinishReason::error;
-          sequence.event.code = error.code();
-          sequence.event.error = error.what();
-          ended[static_cast<std::size_t>(due[i])] = true;
-          // Nothing of a row that is not finite may be weighed again, not even with zero.
-          cache.wipe_row(due[i]);
-          kept[static_cast<std::size_t>(due[i])] = Kept();
-        }
+        const std::int64_t count = states[i].size(0);
+        added += next_tokens(due[i], logits_NV.narrow(0, next, count),
+                             logprobs ? logprobs_NV.narrow(0, next, count) : at::Tensor());
+        next += count;
+        proposed += count - 1;
       }
       const std::lock_guard lock(mutex);
-      totals.new_tokens += std::ssize(due);
+      totals.new_tokens += added;
+      totals.proposed_tokens += proposed;
     }
     const std::lock_guard lock(mutex);
     ++totals.passes;
@@ -354,6 +367,7 @@ void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& coun
     const std::string what = error.what();
     for (std::size_t r = first; r < first + counts.size(); ++r) {
       if (counts[r - first] == 0) continue;
+      rows[r]->proposal.clear();
       rows[r]->event.finish = FinishReason::error;
       rows[r]->event.code = known ? known->code() : ExitCode::internal;
       rows[r]->event.error = what.substr(0, what.find('\n'));
@@ -378,6 +392,44 @@ void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& coun
     }
     gone->tell();
   }
+}
+
+// The tokens that follow a row's last one: logits [1 + proposed, V]. As long as a token is the one that was proposed,
+// the next logits hold too. What was computed behind the last of them leaves the cache. Returns how many they are.
+std::int64_t Engine::Impl::next_tokens(std::size_t row, const at::Tensor& logits_NV, const at::Tensor& logprobs_NV) {
+  Sequence& sequence = *rows[row];
+  const std::vector<std::int64_t> proposal = std::exchange(sequence.proposal, {});
+  const auto V = static_cast<std::size_t>(logits_NV.size(1));
+  const std::int64_t before = sequence.new_tokens(), computed = std::ssize(sequence.ids);
+  std::int64_t accepted = 0;
+  try {
+    for (std::size_t i = 0; i <= proposal.size(); ++i) {
+      std::span<const float> logprobs_V;
+      if (sequence.task.top_logprobs >= 0) logprobs_V = {logprobs_NV.const_data_ptr<float>() + i * V, V};
+      next_token(sequence, {logits_NV.mutable_data_ptr<float>() + i * V, V}, logprobs_V);
+      const bool as_proposed = i < proposal.size() && sequence.ids.back() == proposal[i];
+      if (as_proposed) ++accepted;
+      ended[row] = sequence.event.finish != FinishReason::none;
+      if (!as_proposed || ended[row]) break;
+    }
+  } catch (const Error& error) {
+    sequence.event.finish = FinishReason::error;
+    sequence.event.code = error.code();
+    sequence.event.error = error.what();
+    ended[row] = true;
+    // Nothing of a row that is not finite may be weighed again, not even with zero.
+    cache.wipe_row(static_cast<std::int64_t>(row));
+    kept[row] = Kept();
+    return sequence.new_tokens() - before;
+  }
+  if (!proposal.empty()) {
+    cache.cut_row(static_cast<std::int64_t>(row), computed + accepted);
+    kept[row].ids.insert(kept[row].ids.end(), proposal.begin(), proposal.begin() + accepted);
+    sequence.lookup->learn(std::ssize(proposal), accepted);
+    const std::lock_guard lock(mutex);
+    totals.accepted_tokens += accepted;
+  }
+  return sequence.new_tokens() - before;
 }
 
 // Of the prompt's tokens begin + 1 to begin + count, which the states predict.
@@ -436,6 +488,7 @@ Engine::Engine(Model& model, const Tokenizer& tokenizer, const EngineOptions& op
   if (options.chunk_tokens < 1)
     fail(ExitCode::usage, "a chunk of ", options.chunk_tokens, " tokens must be positive");
   if (options.max_waiting < 0) fail(ExitCode::usage, "a queue of ", options.max_waiting, " must not be negative");
+  check_speculation(options.speculate);
   if (options.max_context < 0) fail(ExitCode::usage, "a context of ", options.max_context, " must not be negative");
   impl_ = std::make_unique<Impl>(model, tokenizer, options);
 }
@@ -481,6 +534,8 @@ std::vector<std::shared_ptr<EngineTicket>> Engine::submit(std::vector<EngineTask
     if (!tasks[i].intervention.empty()) {
       sequence->editor.emplace(parse_row_intervention(tasks[i].intervention, impl_->space));
     }
+    const bool greedy = tasks[i].sampling.temperature == 0;
+    if (impl_->options.speculate > 0 && greedy && !tasks[i].gates) sequence->lookup.emplace(impl_->options.speculate);
     sequence->task = std::move(tasks[i]);
     sequence->sink = std::move(sinks[i]);
     sequence->ticket = std::make_shared<EngineTicket>();

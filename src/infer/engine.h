@@ -24,6 +24,9 @@ struct EngineOptions {
   std::int64_t max_context = 0;     // tokens of a prompt and its continuation; 0: the model's context
   bool reuse_prefixes = true;       // a prompt that begins like one still in the cache is not computed twice
   int threads = 0;                  // as set_num_threads()
+  // Tokens proposed at most from a sequence's own text in one step (infer/prompt_lookup.h); 0: none. Only for
+  // sequences at temperature 0 that ask for no gates; their tokens are the ones that they get without.
+  std::int64_t speculate = 0;
 };
 
 struct EngineTask {
@@ -79,6 +82,7 @@ class EngineTicket {
 struct EngineCounts {
   std::int64_t running = 0, waiting = 0;                                          // sequences
   std::int64_t prompt_tokens = 0, reused_tokens = 0, new_tokens = 0, passes = 0;  // since the start
+  std::int64_t proposed_tokens = 0, accepted_tokens = 0;                          // of speculation
   std::int64_t finished = 0, cancelled = 0, failed = 0;
   double busy_seconds = 0;
   std::int64_t cache_bytes = 0;

@@ -129,10 +129,15 @@ std::vector<std::int64_t> alone(Model& model, const EngineTask& task) {
   return generate(model, {task.prompt}, options)[0];
 }
 
-TEST(Engine, SixteenTogetherGiveWhatEachGivesAlone) {
+// With full and quantised weights, with and without speculation.
+class EngineWeights : public ::testing::TestWithParam<std::tuple<std::string, std::int64_t>> {};
+
+TEST_P(EngineWeights, SixteenTogetherGiveWhatEachGivesAlone) {
+  const auto& [weights, speculate] = GetParam();
   const auto tokenizer = make_byte_tokenizer();
   for (const Architecture& a : architectures()) {
     const auto model = byte_model(a);
+    if (weights != "full") model->quantise_weights(weights == "int8" ? WeightFormat::int8 : WeightFormat::int4);
     std::vector<EngineTask> tasks;
     for (std::int64_t i = 0; i < 21; ++i) {
       tasks.push_back(greedy(prompt_of(1 + (i * 13) % 70, i), 4 + (i * 7) % 29));
@@ -146,6 +151,7 @@ TEST(Engine, SixteenTogetherGiveWhatEachGivesAlone) {
     for (const EngineTask& task : tasks) expected.push_back(alone(*model, task));
     EngineOptions options = one_thread();
     options.chunk_tokens = 24;
+    options.speculate = speculate;
     Engine engine(*model, *tokenizer, options);
     const std::vector<Answer> answers = ask(engine, tasks);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -157,6 +163,71 @@ TEST(Engine, SixteenTogetherGiveWhatEachGivesAlone) {
       EXPECT_EQ(ask(engine, {tasks[i]})[0].ids, expected[i]) << a.name << " again " << i;
     }
     EXPECT_EQ(engine.counts().running, 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, EngineWeights,
+                         ::testing::Combine(::testing::Values("full", "int8", "int4"), ::testing::Values(0, 8)),
+                         [](const auto& i) {
+                           return std::get<0>(i.param) + (std::get<1>(i.param) > 0 ? "_speculating" : "");
+                         });
+
+// The text is the one without speculation; gates are told for the text's tokens alone; stops are where they were.
+TEST(Engine, SpeculationChangesNothingButTheNumberOfPasses) {
+  const auto tokenizer = make_byte_tokenizer();
+  const std::vector<std::function<void(ModelConfig&)>> changes = {
+      [](ModelConfig&) {},
+      [](ModelConfig& c) { c.value_gate_granularity = "head"; },
+      [](ModelConfig& c) { c.value_gate_granularity = "layer"; },
+      [](ModelConfig& c) { c.value_path = "svformer"; },
+      [](ModelConfig& c) { c.window_size = 9; },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const auto model = byte_model(architecture_by_name("satformer"), 256, changes[i]);
+    EngineTask repeating = greedy(prompt_of(7), 120);
+    for (int j = 0; j < 3; ++j) {
+      const auto begin = prompt_of(7);
+      repeating.prompt.insert(repeating.prompt.end(), begin.begin(), begin.end());
+    }
+    // Few tokens to choose from, so that they repeat.
+    for (std::int64_t id = 10; id < 16; ++id) repeating.sampling.bias.emplace_back(id, 100);
+    EngineTask told = repeating, penalised = repeating, sampled = repeating, edited = repeating;
+    told.top_logprobs = 2;
+    penalised.sampling.frequency_penalty = 0.1;
+    sampled.sampling.temperature = 1;
+    sampled.sampling.seed = 7;
+    edited.intervention = i == 3 ? "" : "zero@layers=2";
+    std::vector<EngineTask> tasks = {repeating, told, penalised, sampled, edited};
+    if (i != 3) {
+      tasks.push_back(repeating);
+      tasks.back().gates = true;
+    }
+    std::vector<std::vector<Answer>> answers;
+    std::vector<EngineCounts> counts;
+    for (const std::int64_t speculate : {0, 12}) {
+      EngineOptions options = one_thread();
+      options.speculate = speculate;
+      Engine engine(*model, *tokenizer, options);
+      answers.push_back(ask(engine, tasks));
+      for (const EngineTask& task : tasks) answers.push_back({ask(engine, {task})[0]});
+      counts.push_back(engine.counts());
+    }
+    const std::size_t half = answers.size() / 2;
+    for (std::size_t a = 0; a < half; ++a) {
+      for (std::size_t t = 0; t < answers[a].size(); ++t) {
+        const Answer &without = answers[a][t], &with = answers[half + a][t];
+        EXPECT_EQ(with.ids, without.ids) << i << " " << a << " " << t;
+        EXPECT_EQ(with.text, without.text);
+        EXPECT_EQ(with.gates.size(), without.gates.size());
+        for (std::size_t n = 0; n < without.tokens.size(); ++n) {
+          EXPECT_NEAR(with.tokens[n].logprob, without.tokens[n].logprob, 1e-5);
+        }
+      }
+    }
+    EXPECT_EQ(counts[0].proposed_tokens, 0);
+    EXPECT_GT(counts[1].accepted_tokens, 0) << i;
+    EXPECT_LE(counts[1].accepted_tokens, counts[1].proposed_tokens);
+    EXPECT_LT(counts[1].passes, counts[0].passes) << i;
+    EXPECT_EQ(counts[1].new_tokens, counts[0].new_tokens);
   }
 }
 

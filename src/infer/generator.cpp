@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "infer/speculative_generator.h"
 
 namespace satformer {
 namespace {
@@ -41,6 +42,9 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const std::vector<
     fail(ExitCode::config, "a prompt of ", longest, " tokens and ", options.max_new_tokens,
          " new ones are longer than the model's context of ", context);
   }
+  check_speculation(options.speculate);
+  if (options.speculate > 0 && options.sampling.temperature == 0)
+    return generate_speculating(model, prompts, options);
   at::NoGradGuard no_grad;
   const at::Device device = model.parameters().device();
   at::Tensor ids = at::zeros({rows, longest}, at::kLong), mask = at::zeros({rows, longest}, at::kLong);

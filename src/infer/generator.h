@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "infer/prompt_lookup.h"
 #include "infer/sampler.h"
 #include "nn/model.h"
 
@@ -19,6 +20,10 @@ struct GenerateOptions {
   std::function<bool(std::size_t row, std::int64_t id)> on_token;
   // Asked after each new token of a row; true ends the row, which keeps that token.
   std::function<bool(std::size_t row, std::int64_t id)> ends_row;
+  // Tokens proposed at most in one step from a row's own text (infer/prompt_lookup.h); 0: none. At temperature 0
+  // alone: the result is the one without, and other temperatures are not speculated on.
+  std::int64_t speculate = 0;
+  SpeculationCounts* speculation = nullptr;  // added to
 };
 
 // Prompts of any lengths >= 1 are padded on the left; each row gives what it would give alone. Error(config) if the

@@ -66,8 +66,9 @@ void add_plain(const std::string& name, const std::function<std::function<void()
 
 int main(int argc, char** argv) {
   using namespace satformer::benchmarks;
-  for (auto* add_front : {add_rms_norm, add_swiglu, add_linear_cross_entropy, add_qk_norm_rope, add_value_gate,
-                          add_adamw, add_attention, add_dense_average, add_depth_aggregate, add_hyper_connection}) {
+  for (auto* add_front :
+       {add_rms_norm, add_swiglu, add_linear, add_linear_cross_entropy, add_qk_norm_rope, add_value_gate, add_adamw,
+        add_attention, add_dense_average, add_depth_aggregate, add_hyper_connection}) {
     add_front();
   }
   ::benchmark::Initialize(&argc, argv);

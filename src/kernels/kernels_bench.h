@@ -32,6 +32,7 @@ void add_attention();
 void add_dense_average();
 void add_depth_aggregate();
 void add_hyper_connection();
+void add_linear();
 void add_linear_cross_entropy();
 void add_qk_norm_rope();
 void add_rms_norm();

@@ -1,6 +1,5 @@
 #include "nn/attention_layer.h"
 
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -41,10 +40,22 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
                                    const ValueContext& context, const PassContext& pass) const {
   ComputeWeights& w = context.weights;
   const std::int64_t B = input.q.size(0), T = input.q.size(1);
-  at::Tensor q_BTHD = at::linear(input.q, w(q_weight_), w(q_bias_)).view({B, T, num_heads_, head_dim_});
-  at::Tensor k_BTHD = at::linear(input.k, w(k_weight_), w(k_bias_)).view({B, T, kv_heads_, head_dim_});
-  at::Tensor v_BTHD;
-  if (v_weight_.defined()) v_BTHD = at::linear(input.v, w(v_weight_), w(v_bias_)).view({B, T, kv_heads_, head_dim_});
+  at::Tensor q_BTHD, k_BTHD, v_BTHD;
+  std::vector<LinearWeight> projections = {w.linear_weight(q_weight_, q_bias_), w.linear_weight(k_weight_, k_bias_)};
+  if (v_weight_.defined()) projections.push_back(w.linear_weight(v_weight_, v_bias_));
+  if (input.k.is_same(input.q) && (!v_weight_.defined() || input.v.is_same(input.q))) {
+    const TensorList results = linear_each(input.q, projections);
+    q_BTHD = results[0];
+    k_BTHD = results[1];
+    if (v_weight_.defined()) v_BTHD = results[2];
+  } else {
+    q_BTHD = linear(input.q, projections[0]);
+    k_BTHD = linear(input.k, projections[1]);
+    if (v_weight_.defined()) v_BTHD = linear(input.v, projections[2]);
+  }
+  q_BTHD = q_BTHD.view({B, T, num_heads_, head_dim_});
+  k_BTHD = k_BTHD.view({B, T, kv_heads_, head_dim_});
+  if (v_weight_.defined()) v_BTHD = v_BTHD.view({B, T, kv_heads_, head_dim_});
   v_BTHD = value_path.mix(layer_, input.v, v_BTHD, values, context);
   k_BTHD = value_path.mix_keys(layer_, k_BTHD, values, context);
   q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
@@ -56,7 +67,7 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
     if (pass.query_valid_BT.defined()) {
       heads_BTHD = heads_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
     }
-    return at::linear(heads_BTHD.reshape({B, T, num_heads_ * head_dim_}), w(o_weight_));
+    return w.linear(heads_BTHD.reshape({B, T, num_heads_ * head_dim_}), o_weight_);
   };
   const at::Tensor output_BTC = project(out_BTHD);
   if (context.observer) {
@@ -83,7 +94,12 @@ MlpLayer::MlpLayer(const ModelConfig& config, std::int64_t layer, double output_
 }
 
 at::Tensor MlpLayer::forward(const at::Tensor& input_BTC, ComputeWeights& w) const {
-  return gated_mlp(input_BTC, w(gate_weight_), w(up_weight_), w(down_weight_));
+  if (!w.is_packed(gate_weight_) && !few_rows(input_BTC)) {
+    return gated_mlp(input_BTC, w(gate_weight_), w(up_weight_), w(down_weight_));
+  }
+  const LinearWeight first[] = {w.linear_weight(gate_weight_), w.linear_weight(up_weight_)};
+  const TensorList gate_up = linear_each(input_BTC, first);
+  return w.linear(swiglu(gate_up[0], gate_up[1]), down_weight_);
 }
 
 }  // namespace satformer

@@ -30,8 +30,10 @@ class Decoder : public Model {
   const std::string& architecture() const override { return architecture_; }
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
-  void set_compute_dtype(at::ScalarType dtype) override { weights_ = ComputeWeights(dtype); }
+  void set_compute_dtype(at::ScalarType dtype) override { weights_.set_dtype(dtype); }
   at::ScalarType compute_dtype() const override { return weights_.dtype(); }
+
+  void quantise_weights(WeightFormat format) override;
 
   at::Tensor hidden(const at::Tensor& ids_BT, const ForwardOptions& options) override;
   at::Tensor logits(const at::Tensor& ids_BT, const ForwardOptions& options) override {
@@ -40,9 +42,7 @@ class Decoder : public Model {
     if (keep > 0 && keep < T) h = h.narrow(1, T - keep, keep);
     return head(h);
   }
-  at::Tensor head(const at::Tensor& hidden_NC) override {
-    return at::linear(hidden_NC, weights_(head_)).to(at::kFloat);
-  }
+  at::Tensor head(const at::Tensor& hidden_NC) override { return weights_.linear(hidden_NC, head_).to(at::kFloat); }
   at::Tensor loss(const at::Tensor& ids_BT, const at::Tensor& targets_BT, double scale,
                   const ForwardOptions& options) override;
   at::Tensor losses(const at::Tensor& ids_BT, const at::Tensor& targets_BT, const ForwardOptions& options,
@@ -64,6 +64,17 @@ class Decoder : public Model {
   at::Tensor embedding_, head_;
   std::unique_ptr<LayerStack> stack_;
 };
+
+void Decoder::quantise_weights(WeightFormat format) {
+  if (!store_.device().is_cpu()) {
+    fail(ExitCode::usage, weight_format_name(format), " weights are for the CPU, not for ", store_.device().str());
+  }
+  for (const Parameter& p : store_.list()) {
+    const bool projection = p.kind == ParamKind::matrix && (p.part == "attention" || p.part == "mlp");
+    if (projection && !weights_.is_packed(p.value)) weights_.pack(p.value, format, false);
+  }
+  if (!weights_.is_packed(head_)) weights_.pack(head_, format, head_.is_same(embedding_));
+}
 
 // The documents of each row, cut after every `end` id.
 void set_documents(const at::Tensor& ids_BT, std::int64_t end, PassContext& pass) {

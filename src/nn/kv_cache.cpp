@@ -50,10 +50,23 @@ std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::
   return {keys_[l].narrow(1, 0, length_ + block_), values.narrow(1, 0, length_ + block_)};
 }
 
+at::Tensor KvCache::running_sums(const at::Tensor& x_BTP, const at::Tensor& before) {
+  constexpr std::int64_t few = 16;
+  const std::int64_t T = x_BTP.size(1);
+  if (T > few) return before.defined() ? at::cumsum(x_BTP, 1) + before : at::cumsum(x_BTP, 1);
+  // libtorch's cumsum adds in fp64; one token after the other is added in fp32.
+  at::Tensor sums = x_BTP.clone(), last = before;
+  for (std::int64_t t = 0; t < T; ++t) {
+    at::Tensor sum = sums.narrow(1, t, 1);
+    if (last.defined()) sum.add_(last);
+    last = sum;
+  }
+  return sums;
+}
+
 at::Tensor KvCache::add_to_sums(std::int64_t layer, const at::Tensor& x_BTP) {
   const at::Tensor& kept = sums_[static_cast<std::size_t>(layer)];
-  at::Tensor sums = at::cumsum(x_BTP, 1);
-  if (length_ > 0) sums = sums + kept.narrow(1, length_ - 1, 1);
+  const at::Tensor sums = running_sums(x_BTP, length_ > 0 ? kept.narrow(1, length_ - 1, 1) : at::Tensor());
   kept.narrow(1, length_, block_).copy_(sums);
   return sums;
 }

@@ -29,6 +29,7 @@ class KvCache {
                                                    const at::Tensor& v_BTHD);
   // x [B, T, P], fp32, zero at pads: for each token of the block the sum over the row's tokens so far, itself
   // included. P is config.running_gate_width(layer). Once per layer and block.
+  // A block of few tokens gives the bits of as many blocks of one.
   virtual at::Tensor add_to_sums(std::int64_t layer, const at::Tensor& x_BTP);
   virtual void end_block();
 
@@ -43,6 +44,9 @@ class KvCache {
   void select_rows(const at::Tensor& rows);  // keeps these batch rows, in this order
 
  protected:
+  // Running sums along T that go on from `before` [B, 1, P] (undefined: from zero).
+  static at::Tensor running_sums(const at::Tensor& x_BTP, const at::Tensor& before);
+
   std::int64_t capacity_, length_ = 0, block_ = 0;
   std::vector<at::Tensor> keys_, values_;  // [B, capacity, Hkv, D]; values undefined: layer 0's
   std::vector<at::Tensor> sums_;           // [B, capacity, P] up to each slot, fp32; undefined: none

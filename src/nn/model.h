@@ -2,6 +2,7 @@
 // into this stack (see models/registry.h, which builds one from its name).
 #pragma once
 
+#include "kernels/linear/packed.h"
 #include "kernels/tensor.h"
 
 #include <memory>
@@ -40,6 +41,11 @@ class Model {
   // the casts are kept until a parameter changes.
   virtual void set_compute_dtype(at::ScalarType dtype) = 0;
   virtual at::ScalarType compute_dtype() const = 0;
+
+  // The projections of attention and feed-forward and the head in 8 or 4 bits from now on, without gradients; the
+  // parameters of these matrices read as NaN, except for an embedding that is the head too. Error(usage) if the model
+  // is not on the CPU.
+  virtual void quantise_weights(WeightFormat format) = 0;
 
   // ids [B, T] int64. Final normalised states [B, T, C]. Error(config) if positions pass max_position_embeddings.
   virtual at::Tensor hidden(const at::Tensor& ids_BT, const ForwardOptions& options) = 0;

@@ -1,6 +1,5 @@
 #include "nn/slot_cache.h"
 
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -61,6 +60,13 @@ std::int64_t SlotCache::length() const {
 }
 
 void SlotCache::clear_row(std::int64_t row) { lengths_[static_cast<std::size_t>(row)] = 0; }
+
+void SlotCache::cut_row(std::int64_t row, std::int64_t length) {
+  if (length < 0 || length > row_length(row)) {
+    fail(ExitCode::internal, "a row of ", row_length(row), " slots cut to ", length);
+  }
+  lengths_[static_cast<std::size_t>(row)] = length;
+}
 
 void SlotCache::wipe_row(std::int64_t row) {
   for (auto* list : {&keys_, &values_, &sums_}) {
@@ -134,7 +140,7 @@ std::pair<at::Tensor, at::Tensor> SlotCache::append(std::int64_t layer, const at
 at::Tensor SlotCache::add_to_sums(std::int64_t layer, const at::Tensor& x_BTP) {
   const at::Tensor kept = sums_[static_cast<std::size_t>(layer)].flatten(0, 1);
   const at::Tensor before = kept.index_select(0, last_slots_).unsqueeze(1) * started_;
-  const at::Tensor sums = at::cumsum(x_BTP, 1) + before;
+  const at::Tensor sums = running_sums(x_BTP, before);
   kept.index_copy_(0, slots_, sums.flatten(0, 1));
   return sums;
 }

@@ -18,9 +18,10 @@ class SlotCache : public KvCache {
   // Before each pass: it works on the rows from `first` on, and row first + b gets counts[b] new tokens (0: none).
   void select(std::int64_t first, std::span<const std::int64_t> counts);
   std::int64_t row_length(std::int64_t row) const { return lengths_[static_cast<std::size_t>(row)]; }
-  void clear_row(std::int64_t row);                   // forgets its tokens
-  void wipe_row(std::int64_t row);                    // and overwrites them: they may not be finite
-  void move_row(std::int64_t from, std::int64_t to);  // `from` is empty afterwards
+  void clear_row(std::int64_t row);                     // forgets its tokens
+  void cut_row(std::int64_t row, std::int64_t length);  // forgets those from `length` on
+  void wipe_row(std::int64_t row);                      // and overwrites them: they may not be finite
+  void move_row(std::int64_t from, std::int64_t to);    // `from` is empty afterwards
   void copy_prefix(std::int64_t from, std::int64_t to, std::int64_t length);  // the first slots of another row
 
   void begin_block(const at::Tensor& valid_BT) override;

@@ -57,6 +57,9 @@ std::string Metrics::text(const EngineCounts* engine, const HttpCounts* http) co
     page.add("prompt_tokens_total", "counter", "tokens of prompts", number(engine->prompt_tokens));
     page.add("prompt_tokens_reused_total", "counter", "those found in the cache", number(engine->reused_tokens));
     page.add("new_tokens_total", "counter", "tokens generated", number(engine->new_tokens));
+    page.add("speculated_tokens_total", "counter", "tokens proposed by speculation", number(engine->proposed_tokens));
+    page.add("speculated_tokens_accepted_total", "counter", "those that were the model's own",
+             number(engine->accepted_tokens));
     page.add("forward_passes_total", "counter", "passes of the model", number(engine->passes));
     page.add("busy_seconds_total", "counter", "time in which the engine worked", engine->busy_seconds);
     page.add("cache_bytes", "gauge", "memory of the KV cache", number(engine->cache_bytes));

@@ -107,6 +107,35 @@ class Pipeline(unittest.TestCase):
         for number in ("30", "35", "64"):
             self.assertIn(number, message)
 
+    def test_quantised_weights(self):
+        for name in ("SATFormer", "MUDDFormer"):
+            full = self.evaluate(name)["loss"]
+            for weights, bound in (("int8", 0.01), ("int4", 0.1)):
+                loss = self.evaluate(name, "--weights", weights)["loss"]
+                self.assertNotEqual(loss, full)
+                self.assertAlmostEqual(loss, full, delta=bound)
+        model = self.run_of("SATFormer")
+        for weights in ("int8", "int4"):
+            arguments = ("generate", "--model", model, "--prompt", "The ", "-n", "20", "-t", "0", "--weights", weights)
+            self.assertTrue(run(*arguments)[0].startswith("The "))
+        self.assertIn("int8", run("generate", "--model", model, "--weights", "int9", code=2)[1])
+
+    def test_speculation_gives_the_same_text(self):
+        for name in ("SATFormer", "HyperConnections"):
+            arguments = ("generate", "--model", self.run_of(name), "--prompt", "the cat the cat the", "-n", "40", "-t", "0",
+                         "--ignore-eos")
+            text = run(*arguments)[0]
+            for prompts in ((), ("--prompt", "no no no no", "--prompt", "yes")):
+                plain = run(*arguments, *prompts)[0]
+                output, errors = run(*arguments, *prompts, "--speculate", "8")
+                self.assertEqual(output, plain)
+                self.assertRegex(errors, r"speculation: \d+ of \d+ proposed tokens accepted; \d+ tokens in \d+ passes")
+            self.assertEqual(run(*arguments, "--speculate", "3", "--weights", "int8")[0],
+                             run(*arguments, "--weights", "int8")[0])
+        model = self.run_of("SATFormer")
+        self.assertIn("--temperature", run("generate", "--model", model, "--speculate", "4", code=2)[1])
+        self.assertIn("15", run("generate", "--model", model, "-t", "0", "--speculate", "16", code=2)[1])
+
     def test_gates(self):
         output = os.path.join(self.folder, "gates.json")
         table = run("gates", "--model", self.run_of("SATFormer"), "--data-dir", self.data, "--output", output)[0]

@@ -276,6 +276,18 @@ class Api(unittest.TestCase):
         self.assertEqual((refused[1]["Retry-After"], refused[2]["error"]["type"]), ("1", "rate_limit_error"))
         self.assertEqual(server.stop(), 0)
 
+    def test_quantised_weights_and_speculation(self):
+        body = dict(prompt="the horse the horse the", max_tokens=100, temperature=0, ignore_eos=True)
+        texts = []
+        for options in (("--weights", "int8"), ("--weights", "int8", "--speculate", "8")):
+            server = Server(SATFORMER, self.model, *options).wait_ready()
+            texts.append(server.complete(**body)["choices"][0]["text"])
+            metrics = server.metrics()
+            self.assertEqual(metrics["speculated_tokens_total"] > 0, "--speculate" in options)
+            self.assertGreaterEqual(metrics["speculated_tokens_total"], metrics["speculated_tokens_accepted_total"])
+            self.assertEqual(server.stop(), 0)
+        self.assertEqual(texts[0], texts[1])
+
     def test_sigterm_lets_running_requests_end(self):
         server = Server(SATFORMER, self.model).wait_ready()
         answers = []
@@ -317,6 +329,7 @@ class Api(unittest.TestCase):
             f.write("fine\n{% if %}")
         for options, code, word in ((("--port", "70000"), 2, "port"), (("--chat-template", bad), 4, "bad.jinja: line 2"), (("--host", "nowhere"), 2, "nowhere"),
                                     (("--chat-template", "chatlm"), 2, "chatml"), (("--max-batch", "0"), 2, "max-batch"),
+                                    (("--speculate", "16"), 2, "15"), (("--weights", "int3"), 2, "int4"),
                                     (("--api-key", ""), 2, "key"), (("--port", str(self.server.port)), 6, "bind"),
                                     (("--api-key-file", "/nonexistent"), 6, "nonexistent")):
             result = subprocess.run([SATFORMER, "serve", "--model", self.model, *options], capture_output=True,

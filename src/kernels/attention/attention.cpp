@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
+#include "kernels/attention/few_queries.h"
 #include "kernels/attention/mask.h"
 #include "kernels/attention/tiled.h"
 #include "kernels/backend.h"
@@ -41,6 +42,9 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const a
          q_BTHD.size(1), " queries and ", k_BSHD.size(1), " keys");
   }
   if (active_backend() == Backend::reference) return reference::attention(q_BTHD, k_BSHD, v_BSHD, mask);
+  if (cpu::few_queries_fit(q_BTHD, k_BSHD, v_BSHD, mask)) {
+    return cpu::few_queries_attention(q_BTHD, k_BSHD, v_BSHD, mask);
+  }
   const bool plain = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined();
   const bool window_of_causal = !mask.window || mask.kind == MaskKind::causal;
   if (plain && window_of_causal && active_backend() == Backend::automatic &&

@@ -1,10 +1,13 @@
 #include "kernels/attention/attention.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "kernels/attention/few_queries.h"
+#include "kernels/isa.h"
 #include "kernels/op_check.h"
 
 namespace satformer {
@@ -71,6 +74,54 @@ TEST(Attention, CachedDecodingMatchesReference) {
   check({2, 1, 9, 4, 2, 8}, mask);
   mask.window = 2;
   check({2, 1, 9, 4, 2, 8}, mask);
+}
+
+// What decoding and speculation rely on: a query's bits do not depend on the queries and rows beside it.
+TEST(Attention, FewQueriesMatchTheReferenceAndThemselvesAlone) {
+  const at::NoGradGuard no_grad;
+  for (const std::string& isa : cpu_isa_names()) {
+    const CpuIsaScope scope(isa);
+    for (const Shape& s : std::vector<Shape>{{1, 1, 5, 2, 2, 8},
+                                             {3, 5, 40, 4, 2, 20},
+                                             {2, 16, 33, 6, 1, 83},
+                                             {2, 4, 70, 2, 2, 64},
+                                             {2, 3, 300, 4, 4, 128}}) {
+      for (const std::int64_t window : {0, 7}) {
+        for (const bool pads : {false, true}) {
+          for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+            // Longer storage than what is seen, as a cache has.
+            const at::Tensor q = random_tensor({s.B, s.T, s.H, s.D}, 1).to(dtype),
+                             k = random_tensor({s.B, s.S + 3, s.Hkv, s.D}, 2).to(dtype).narrow(1, 0, s.S),
+                             v = random_tensor({s.B, s.S + 3, s.Hkv, s.D}, 3).to(dtype).narrow(1, 0, s.S);
+            AttentionMask mask;
+            if (window > 0) mask.window = window;
+            std::vector<std::int64_t> own;
+            for (std::int64_t b = 0; b < s.B; ++b) {
+              for (std::int64_t t = 0; t < s.T; ++t) own.push_back(s.S - s.T - (s.S - s.T) * b / 4 + t);
+            }
+            mask.query_index_BT = at::tensor(own, at::kLong).view({s.B, s.T});
+            if (pads) {
+              mask.key_valid_BS = at::ones({s.B, s.S}, at::kBool);
+              mask.key_valid_BS[0].narrow(0, 0, s.S - s.T).fill_(false);
+            }
+            ASSERT_TRUE(cpu::few_queries_fit(q, k, v, mask));
+            const at::Tensor got = attention(q, k, v, mask);
+            const at::Tensor want = reference::attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), mask);
+            testing::expect_near(got.to(at::kFloat), want, dtype == at::kFloat ? 1e-5 : 1e-2, isa);
+            for (std::int64_t t = 0; t < s.T; ++t) {
+              const std::int64_t b = t % s.B;
+              AttentionMask one = mask;
+              one.query_index_BT = mask.query_index_BT.narrow(0, b, 1).narrow(1, t, 1);
+              if (pads) one.key_valid_BS = mask.key_valid_BS.narrow(0, b, 1);
+              const auto row = [&](const at::Tensor& x) { return x.narrow(0, b, 1); };
+              const at::Tensor alone = attention(row(q).narrow(1, t, 1), row(k), row(v), one);
+              EXPECT_TRUE(alone.equal(row(got).narrow(1, t, 1))) << isa << " query " << t;
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Attention, DocumentsDoNotSeeOneAnother) {

@@ -1,7 +1,9 @@
 // Instantiates the row kernels for the instruction set of the including file.
 #pragma once
 
+#include "kernels/attention/query_products.h"
 #include "kernels/isa/row_table.h"
+#include "kernels/linear/products.h"
 
 namespace satformer::rows {
 
@@ -32,6 +34,11 @@ static constexpr RowTable<T> make_row_table() {
       .flash_transpose = &flash_transpose<T>,
       .flash_store = &flash_store<T>,
       .flash_store_transposed = &flash_store_transposed<T>,
+      .few_queries = &few_queries<T>,
+      .dense_linear = &dense_linear<T>,
+      .packed_linear = &packed_linear<T>,
+      .quantise_rows = &quantise_rows<T>,
+      .unpack_weight = &unpack_weight<T>,
       .adamw = &adamw<T>,
       .sum_of_squares = &sum_of_squares<T>,
       .hyper_read = {&hyper_read<1, T>, &hyper_read<2, T>, &hyper_read<3, T>, &hyper_read<4, T>, &hyper_read<5, T>,

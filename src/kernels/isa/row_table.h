@@ -3,10 +3,12 @@
 #pragma once
 
 #include "kernels/adamw/rows.h"
+#include "kernels/attention/query_rows.h"
 #include "kernels/attention/rows.h"
 #include "kernels/dense_average/rows.h"
 #include "kernels/depth_aggregate/rows.h"
 #include "kernels/hyper_connection/rows.h"
+#include "kernels/linear/rows.h"
 #include "kernels/linear_cross_entropy/rows.h"
 #include "kernels/qk_norm_rope/rows.h"
 #include "kernels/rms_norm/rows.h"
@@ -37,6 +39,11 @@ struct RowTable {
   RowKernel<FlashDelta<T>> flash_delta;
   RowKernel<FlashPack<T>> flash_pack_rows, flash_pack_columns, flash_transpose;
   RowKernel<FlashStore<T>> flash_store, flash_store_transposed;
+  RowKernel<FewQueries<T>> few_queries;
+  RowKernel<DenseLinear<T>> dense_linear;
+  RowKernel<PackedLinear<T>> packed_linear;
+  RowKernel<QuantiseRows<T>> quantise_rows;
+  RowKernel<UnpackWeight<T>> unpack_weight;
   RowKernel<AdamW<T>> adamw;
   RowKernel<SumOfSquares<T>> sum_of_squares;
   // Indexed by the number of streams less one.

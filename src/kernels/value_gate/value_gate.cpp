@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/backend.h"
+#include "kernels/linear/linear.h"
 
 namespace satformer {
 namespace {
@@ -34,7 +35,7 @@ Gate gate_from_name(const std::string& name) {
 }
 
 at::Tensor gate_activation(const at::Tensor& logits_BTH, Gate gate) {
-  return reference::gate_activation(logits_BTH, gate);
+  return row_by_row(logits_BTH, [gate](const at::Tensor& x) { return reference::gate_activation(x, gate); });
 }
 
 at::Tensor gated_value_mix(const at::Tensor& v_BTHD, const at::Tensor& v1_BTHD, const at::Tensor& alpha_BTH) {

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/linear/linear.h"
 #include "kernels/rms_norm/rms_norm.h"
 
 namespace satformer {
@@ -28,19 +29,8 @@ at::Tensor normed(const at::Tensor& x, const HyperConnectionParams& p, const std
   return x / length * std::sqrt(static_cast<double>(C)) * (p.norm_weight + 1.0);
 }
 
-}  // namespace
-
-at::Tensor sinkhorn(const at::Tensor& logits, int iterations) {
-  at::Tensor log_mix = logits;
-  for (int i = 0; i < iterations; ++i) {
-    log_mix = log_mix - at::logsumexp(log_mix, {-1}, true);
-    log_mix = log_mix - at::logsumexp(log_mix, {-2}, true);
-  }
-  return at::exp(log_mix);
-}
-
-HyperRead hyper_read_variant(const at::Tensor& streams_BTnD, const HyperConnectionParams& p,
-                             const HyperVariant& variant) {
+HyperRead hyper_read_together(const at::Tensor& streams_BTnD, const HyperConnectionParams& p,
+                              const HyperVariant& variant) {
   const at::Tensor streams = streams_BTnD.to(at::kFloat);
   HyperRead read;
   read.alpha = p.static_alpha;
@@ -63,6 +53,41 @@ HyperRead hyper_read_variant(const at::Tensor& streams_BTnD, const HyperConnecti
   }
   read.input_BTD = (read.alpha.select(-1, 0).unsqueeze(-1) * streams).sum(-2).to(streams_BTnD.scalar_type());
   return read;
+}
+
+}  // namespace
+
+at::Tensor sinkhorn(const at::Tensor& logits, int iterations) {
+  at::Tensor log_mix = logits;
+  for (int i = 0; i < iterations; ++i) {
+    log_mix = log_mix - at::logsumexp(log_mix, {-1}, true);
+    log_mix = log_mix - at::logsumexp(log_mix, {-2}, true);
+  }
+  return at::exp(log_mix);
+}
+
+HyperRead hyper_read_variant(const at::Tensor& streams_BTnD, const HyperConnectionParams& p,
+                             const HyperVariant& variant) {
+  const at::Tensor streams_BTC = streams_BTnD.flatten(2);
+  const std::int64_t B = streams_BTnD.size(0), T = streams_BTnD.size(1);
+  if (!few_rows(streams_BTC) || B * T == 1) return hyper_read_together(streams_BTnD, p, variant);
+  // Token by token, so that each has the bits that it has alone.
+  HyperRead read;
+  std::vector<at::Tensor> inputs, alphas, betas;
+  for (std::int64_t i = 0; i < B * T; ++i) {
+    read = hyper_read_together(streams_BTnD.narrow(0, i / T, 1).narrow(1, i % T, 1), p, variant);
+    inputs.push_back(read.input_BTD);
+    alphas.push_back(read.alpha);
+    betas.push_back(read.beta);
+  }
+  const auto joined = [&](const std::vector<at::Tensor>& tokens) {
+    std::vector<std::int64_t> shape = tokens[0].sizes().vec();
+    shape[0] = B;
+    shape[1] = T;
+    return at::cat(tokens).view(shape);
+  };
+  const bool dynamic = p.dynamic_alpha_proj.defined();  // otherwise the weights are no token's
+  return {joined(inputs), dynamic ? joined(alphas) : read.alpha, dynamic ? joined(betas) : read.beta};
 }
 
 }  // namespace satformer

@@ -3,7 +3,6 @@
 //   dw = W2 gelu(W1 rms(X_{i+1})) + static;  streams from dw and all states (kernels/depth_aggregate)
 // With mudd_post_norm "residual": R as there, but Q, K and V are sum_j dw_j pre_j(X_j) + X_{i+1}, without a norm.
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
 
 #include <cmath>
 
@@ -105,8 +104,9 @@ class MuddRouting : public ResidualRouting {
                                     ComputeWeights& weights) const {
     const at::Tensor& last = states.back();
     const std::int64_t B = last.size(0), T = last.size(1), N = static_cast<std::int64_t>(states.size());
-    const at::Tensor hidden = at::gelu(at::linear(rms_norm(last, {}, eps_), weights(m.w1)));
-    const at::Tensor dynamic = at::linear(hidden, weights(m.w2)).view({B, T, m.ways, N});
+    const at::Tensor hidden =
+        row_by_row(weights.linear(rms_norm(last, {}, eps_), m.w1), [](const at::Tensor& x) { return at::gelu(x); });
+    const at::Tensor dynamic = weights.linear(hidden, m.w2).view({B, T, m.ways, N});
     const at::Tensor mix = dynamic + m.static_weight;
     const auto normed = static_cast<std::int64_t>(m.norms.post.size());
     if (normed == 0 || normed == m.ways) return depth_aggregate(states, mix, m.norms);

@@ -1,7 +1,6 @@
 #include "nn/values/gates.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/silu.h>
 
 #include "base/error.h"
@@ -54,7 +53,7 @@ std::vector<at::Tensor> LayerGates::outputs(const at::Tensor& input_BTC, const V
   for (const Map& map : maps_) {
     const bool last = !map.hidden.defined() && !map.running;
     first.push_back(
-        at::linear(input_BTC, w(map.hidden.defined() ? map.hidden : map.weight), last ? w(map.bias) : at::Tensor()));
+        w.linear(input_BTC, map.hidden.defined() ? map.hidden : map.weight, last ? map.bias : at::Tensor()));
     if (map.running) running.push_back(first.back());
   }
   if (!running.empty()) {
@@ -70,7 +69,8 @@ std::vector<at::Tensor> LayerGates::outputs(const at::Tensor& input_BTC, const V
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     if (!maps_[i].hidden.defined()) continue;
-    first[i] = at::linear(at::silu(first[i].to(w.dtype())), w(maps_[i].weight), w(maps_[i].bias));
+    const at::Tensor hidden = row_by_row(first[i].to(w.dtype()), [](const at::Tensor& x) { return at::silu(x); });
+    first[i] = w.linear(hidden, maps_[i].weight, maps_[i].bias);
   }
   return first;
 }

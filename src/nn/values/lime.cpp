@@ -3,6 +3,7 @@
 //   V'_{n,h} = sum_{m <= n, j} R_n[h, m Hkv + j] V_{m,j}, and keys with the same R_n, before their norm and rotation
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
 
 #include "base/error.h"
 #include "nn/values/value_paths.h"
@@ -47,7 +48,13 @@ class LimeValues : public ValuePath {
     if (!router.defined()) return own_BTHD;
     std::vector<at::Tensor> pool;
     for (std::size_t i = first; i < state.carried.size(); i += keys_ ? 2 : 1) pool.push_back(state.carried[i]);
-    return at::linear(at::cat(pool, 2).transpose(2, 3), context.weights(router)).transpose(2, 3);
+    const at::Tensor pool_BTDP = at::cat(pool, 2).transpose(2, 3), weight = context.weights(router);
+    const std::int64_t B = pool_BTDP.size(0), T = pool_BTDP.size(1);
+    if (!few_rows(own_BTHD.flatten(2))) return at::linear(pool_BTDP, weight).transpose(2, 3);
+    // One product for each token, so that it has the same bits alone.
+    std::vector<at::Tensor> tokens;
+    for (std::int64_t i = 0; i < B * T; ++i) tokens.push_back(at::linear(pool_BTDP[i / T][i % T], weight));
+    return at::stack(tokens).view({B, T, pool_BTDP.size(2), weight.size(0)}).transpose(2, 3);
   }
 
   bool keys_;
