@@ -157,7 +157,9 @@ int run_analyze(std::span<const std::string> arguments) {
   if (!options.parse(arguments)) return 0;
 
   a.windows.check();
-  if (a.resamples < 100) fail(ExitCode::usage, "--resamples ", a.resamples, " must be at least 100");
+  if (a.resamples < 100 || a.resamples > 1'000'000) {
+    fail(ExitCode::usage, "--resamples ", a.resamples, " must be at least 100 and at most 1000000");
+  }
   if (!a.contrast.empty() && a.contrast.size() != 2) {
     fail(ExitCode::usage, "--contrast takes two files, not ", a.contrast.size());
   }

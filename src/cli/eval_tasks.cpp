@@ -71,6 +71,7 @@ void check(const Arguments& a) {
   at_least("--stride", a.stride, 0);
   at_least("--max-gen-toks", a.max_gen_toks, 0);
   at_least("--bootstrap-iters", a.bootstrap, 0);
+  if (a.bootstrap > 10'000'000) fail(ExitCode::usage, "--bootstrap-iters ", a.bootstrap, " must be at most 10000000");
   if (a.log_samples && a.output.empty()) fail(ExitCode::usage, "--log-samples needs --output");
   if (a.tasks.empty() && a.texts.empty()) fail(ExitCode::usage, "satformer eval: --tasks or --text is required");
 }

@@ -108,7 +108,7 @@ class Pipeline(unittest.TestCase):
             self.assertIn(number, message)
 
     def test_quantised_weights(self):
-        for name in ("SATFormer", "MUDDFormer"):
+        for name in ("SATFormer", "HyperConnections"):
             full = self.evaluate(name)["loss"]
             for weights, bound in (("int8", 0.01), ("int4", 0.1)):
                 loss = self.evaluate(name, "--weights", weights)["loss"]

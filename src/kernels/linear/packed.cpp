@@ -128,7 +128,7 @@ PackedWeight pack_weight(const at::Tensor& weight_NK, WeightFormat format) {
   if (weight_NK.dim() != 2 || !weight_NK.is_cpu()) {
     fail(ExitCode::internal, "pack_weight: the weight must be a matrix on the CPU");
   }
-  const at::Tensor weight = cpu::dense_fp32(weight_NK.detach());
+  const at::Tensor weight = dense_fp32(weight_NK.detach());
   PackedWeight p{format, weight.size(0), weight.size(1), {}, {}};
   const std::int64_t weights = p.blocks() * packed_block * p.groups() * packed_group;
   const bool eight = format == WeightFormat::int8;
@@ -157,7 +157,7 @@ at::Tensor unpack_blocks(const PackedWeight& weight, at::ScalarType dtype, std::
     const rows::UnpackWeight<T> args{.data = weight.data.const_data_ptr<std::uint8_t>(),
                                      .row_scales = eight ? in<float>(weight.scales) : nullptr,
                                      .group_scales = eight ? nullptr : in<rows::bf16>(weight.scales),
-                                     .out = cpu::out<T>(out),
+                                     .out = satformer::out<T>(out),
                                      .first = begin,
                                      .stride = out.size(1),
                                      .inputs = weight.inputs,
