@@ -288,7 +288,7 @@ void ConfigBinding::apply_environment(const std::vector<std::string>& environmen
   }
 }
 
-void ConfigBinding::apply_override(std::string_view assignment, const std::string& origin) {
+void ConfigBinding::apply_override(std::string_view assignment) {
   if (assignment.rfind("--", 0) == 0) assignment.remove_prefix(2);
   const auto equals = assignment.find('=');
   if (equals == std::string_view::npos) {
@@ -321,12 +321,7 @@ void ConfigBinding::apply_override(std::string_view assignment, const std::strin
     }
     fail(ExitCode::config, "--", path, ": unknown key.", suggest(path));
   }
-  const auto it = origins_.find(field->path);
-  if (origin.empty() && it != origins_.end() && it->second.starts_with("--")) {
-    fail(ExitCode::usage, it->second, " is given twice",
-         it->second == "--" + path ? std::string() : concat(", once as --", path));
-  }
-  set(*field, parse_value(assignment.substr(equals + 1), *field), origin.empty() ? concat("--", path) : origin);
+  set(*field, parse_value(assignment.substr(equals + 1), *field), concat("--", path));
 }
 
 Json ConfigBinding::to_json() const {

@@ -77,8 +77,8 @@ class ConfigBinding {
   // Applies the SATFORMER_ environment. `environment` is environ-like ("NAME=value" entries).
   void apply_environment(const std::vector<std::string>& environment);
   // Applies one "section.key=value" (value as JSON, or a bare string). The last component alone is enough where
-  // unique. Each field once, unless an `origin` names the source: then a later one goes over it.
-  void apply_override(std::string_view assignment, const std::string& origin = {});
+  // unique.
+  void apply_override(std::string_view assignment);
 
   // Gives a field that no source has set a value that follows from other settings; `origin` says which. True if it
   // was applied.

@@ -102,7 +102,7 @@ TEST(ConfigBinding, NumbersThatMayBeAutomatic) {
   binding.apply_override("spread=auto");
   EXPECT_TRUE(settings.spread.automatic);
   EXPECT_EQ(binding.to_json()["spread"], "auto");
-  ConfigBinding(settings).apply_override("spread=0.25");
+  binding.apply_override("spread=0.25");
   EXPECT_FALSE(settings.spread.automatic);
   EXPECT_EQ(settings.spread.number, 0.25);
   EXPECT_EQ(binding.to_json()["spread"], 0.25);
@@ -134,17 +134,6 @@ TEST(ConfigBinding, OverridesMayLeaveOutASection) {
   expect_contains(error_of([&] { binding.apply_override("model.batchsize_=1"); }),
                   "Did you mean 'model.batch_size'?");
   expect_contains(error_of([&] { binding.apply_override("model.dtyp=1"); }), "Did you mean 'model.inner.dtype'?");
-}
-
-TEST(ConfigBinding, AnOverrideIsGivenOnce) {
-  Settings settings;
-  ConfigBinding binding(settings);
-  binding.apply_json(json(R"({"batch_size":16,"optimizer":{"rate":1}})"), "x");
-  binding.apply_override("optimizer.rate=2");
-  binding.apply_override("--batch-size=3");
-  expect_contains(error_of([&] { binding.apply_override("--batch_size=4"); }, ExitCode::usage),
-                  "--batch_size is given twice");
-  EXPECT_EQ(settings.batch_size, 3);
 }
 
 TEST(ConfigBinding, ASectionIsNoField) {
@@ -218,7 +207,7 @@ TEST(ConfigBinding, OverridesFromTheCommandLine) {
   EXPECT_EQ(settings.batch_size, 4);
   binding.apply_override("path=plain text");
   EXPECT_EQ(settings.path, "plain text");
-  ConfigBinding(settings).apply_override("--path=7");
+  binding.apply_override("--path=7");
   EXPECT_EQ(settings.path, "7");
   binding.apply_override("window=None");
   EXPECT_EQ(settings.window, std::nullopt);

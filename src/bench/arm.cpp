@@ -128,9 +128,9 @@ class CommandArm : public Arm {
     const int status = child.wait();
     if (status != 0) fail(ExitCode::system, "the command of ", name_, " ", ending(status), ": ", command_);
     const Json json = Json::parse(last, nullptr, false);
-    if (!json.is_object() || !json.contains("tok_s") || !json["tok_s"].is_number()) {
-      fail(ExitCode::usage, "the last line of the command of ", name_, " is no JSON object with \"tok_s\": '",
-           last.substr(0, 80), "'");
+    if (!json.is_object() || !json.contains("tok_s") || !json["tok_s"].is_number() || !(json["tok_s"] > 0)) {
+      fail(ExitCode::usage, "the last line of the command of ", name_,
+           " is no JSON object with a \"tok_s\" above 0: '", last.substr(0, 80), "'");
     }
     ArmMeasurement m;
     m.tokens_per_second = json["tok_s"].get<double>();

@@ -65,8 +65,12 @@ TEST(CommandArm, ReadsTheLastLine) {
   EXPECT_EQ(m.peak_bytes, 2.0 * 1048576);
   EXPECT_NE(error_text([] { command_arm("peer", "exit 3")->measure(1); }, ExitCode::system).find("exit code 3"),
             std::string::npos);
-  EXPECT_NE(error_text([] { command_arm("peer", "echo 5")->measure(1); }, ExitCode::usage).find("tok_s"),
-            std::string::npos);
+  for (const char* line : {"5", "{}", "{\\\"tok_s\\\": 0}", "{\\\"tok_s\\\": -5}", "{\\\"tok_s\\\": \\\"5\\\"}"}) {
+    const std::string command = concat("echo \"", line, "\"");
+    EXPECT_NE(error_text([&] { command_arm("peer", command)->measure(1); }, ExitCode::usage).find("tok_s"),
+              std::string::npos)
+        << line;
+  }
 }
 
 }  // namespace

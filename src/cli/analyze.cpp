@@ -203,6 +203,12 @@ int run_analyze(std::span<const std::string> arguments) {
     fail(ExitCode::usage, "--edit needs the study 'interventions', which is not among those chosen",
          a.windows.data_dir.empty() ? " without --data" : "");
   }
+  const auto needs_study = [&](bool given, const char* option, const char* study) {
+    if (given && !chose(study)) fail(ExitCode::usage, option, " is for the study '", study, "', which is not chosen");
+  };
+  needs_study(a.prompt.has_value(), "--prompt", "prompt");
+  needs_study(!a.contrast.empty(), "--contrast", "contrast");
+  needs_study(!a.run.empty(), "--run", "training");
   for (const std::string& path : a.contrast) {
     input.contrast.push_back(read_texts(path));
     input.contrast_names.push_back(fs::path(path).stem().string());

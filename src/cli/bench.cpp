@@ -143,6 +143,25 @@ Json row_json(const Row& row) {
   return json;
 }
 
+// Rounds that the figures come from.
+std::size_t counted(const PairResult& p) {
+  const auto clean = static_cast<std::size_t>(
+      std::count_if(p.rounds.begin(), p.rounds.end(), [](const Round& round) { return round.clean; }));
+  return p.clean_enough ? clean : p.rounds.size();
+}
+
+// "9", or "5 to 9", and what the numbers are worth.
+std::string counted_rounds(const std::vector<Row>& rows) {
+  std::size_t least = counted(rows[0].pair), most = least;
+  bool clean = true;
+  for (const Row& row : rows) {
+    least = std::min(least, counted(row.pair));
+    most = std::max(most, counted(row.pair));
+    clean = clean && row.pair.clean_enough;
+  }
+  return concat(least, least == most ? "" : concat(" to ", most), clean ? "" : " (others used the machine)");
+}
+
 void write_results(const BenchOptions& o, const std::vector<Row>& rows, const MachineLimits& limits,
                    const Json& model) {
   Json json = {{"phase", o.phase},     {"batch_size", o.batch}, {"context", o.context},    {"dtype", o.dtype},
@@ -156,11 +175,12 @@ void write_results(const BenchOptions& o, const std::vector<Row>& rows, const Ma
                      {"read_bytes_per_second", limits.read_bytes}};
   std::string csv =
       "arm,against,tokens_per_second,against_tokens_per_second,ratio,ratio_low,ratio_high,peak_bytes,"
-      "against_peak_bytes,model_flops_per_second,parameters\n";
+      "against_peak_bytes,model_flops_per_second,parameters,rounds,clean\n";
   BarChart chart;
   chart.title = concat("Tokens per second relative to ", rows[0].against);
-  chart.subtitle = concat(o.phase, ", ", o.scale, ", batch ", o.batch, ", context ", o.context, ", ", o.dtype, ", ",
-                          limits.threads, " threads; medians of ", o.rounds, " paired rounds, 95 % intervals");
+  chart.subtitle =
+      concat(o.phase, ", ", o.scale, ", batch ", o.batch, ", context ", o.context, ", ", o.dtype, ", ",
+             limits.threads, " threads; medians of ", counted_rounds(rows), " paired rounds, 95 % intervals");
   chart.reference = 1;
   for (const Row& row : rows) {
     const PairResult& p = row.pair;
@@ -168,7 +188,8 @@ void write_results(const BenchOptions& o, const std::vector<Row>& rows, const Ma
     csv += concat(row.name, ',', row.against, ',', p.a, ',', p.b, ',', p.ratio, ',', p.interval.low, ',',
                   p.interval.high, ',', static_cast<std::int64_t>(p.a_peak_bytes), ',',
                   static_cast<std::int64_t>(p.b_peak_bytes), ',', row.flops, ',',
-                  static_cast<std::int64_t>(row.parameters), '\n');
+                  static_cast<std::int64_t>(row.parameters), ',', counted(p), ',', p.clean_enough ? "true" : "false",
+                  '\n');
     char text[96];
     std::snprintf(text, sizeof text, "%.2f  (%s tok/s, %s)", p.ratio, human_count(p.a).c_str(),
                   human_bytes(p.a_peak_bytes).c_str());

@@ -216,7 +216,7 @@ bool asks_for_tasks(std::span<const std::string> arguments) {
 
 int run_eval_tasks(std::span<const std::string> arguments) {
   Arguments a;
-  Options options("eval",
+  Options options("eval --tasks",
                   "Scores a model on tasks (--tasks) or on text (--text), or compares two evaluations (--compare). "
                   "Loss on token shards: 'satformer eval --help' without --tasks.");
   const bool without_model = names(arguments, {"--list-tasks", "--list_tasks", "--compare"});
@@ -249,6 +249,9 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   }
   if (!a.compare.empty()) {
     if (a.compare.size() != 2) fail(ExitCode::usage, "--compare takes two files, not ", a.compare.size());
+    if (!a.tasks.empty() || !a.texts.empty() || !a.data_dir.empty() || !a.output.empty() || a.limit != 0) {
+      fail(ExitCode::usage, "--compare reads two files and evaluates nothing: it goes without other options");
+    }
     std::printf("%s", comparison_table(compare_samples(a.compare[0], a.compare[1])).c_str());
     return 0;
   }
@@ -268,6 +271,15 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   if (a.stride > 0 && !rolling) fail(ExitCode::usage, "--stride is for text (--text), which is not asked for");
   if (a.texts.empty() && (a.each || a.column != "text")) {
     fail(ExitCode::usage, a.each ? "--each" : "--column", " is for --text, which is not given");
+  }
+  const auto any_task = [&](const auto& is) {
+    return std::any_of(selection.tasks.begin(), selection.tasks.end(), is);
+  };
+  if (a.max_gen_toks > 0 && !any_task([](const Task& task) { return task.kind == RequestKind::generate; })) {
+    fail(ExitCode::usage, "--max-gen-toks is for tasks that generate text, none of which is named");
+  }
+  if (!a.data_dir.empty() && a.tasks.empty()) {
+    fail(ExitCode::usage, "--data-dir is for the files of --tasks, which are not given");
   }
   const bool with_text = !selection.tasks.empty();
   if (!with_text && (a.num_fewshot > 0 || a.max_gen_toks > 0 || !a.data_dir.empty())) {

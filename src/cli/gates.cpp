@@ -101,6 +101,10 @@ int run_gates(std::span<const std::string> arguments) {
     fail(ExitCode::config, "'", loaded.directory, "' (", model.architecture(), ") has no gates: its value_path is '",
          path, "'");
   }
+  if (path == "resformer" && !window_options.data_dir.empty()) {
+    fail(ExitCode::usage,
+         "--data-dir: the weights of ResFormer values are the same for every token, no data is read");
+  }
   if (path == "resformer") return print_static_weights(model, output_file);
   if (window_options.data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
   const TokenWindows windows = window_options.open(loaded);

@@ -40,6 +40,8 @@ int run_generate(std::span<const std::string> arguments) {
   model_options.add_to(options, true);
   options
       .add("--prompt,-p", prompts, "Text to continue; may be given several times (default: the start of a document)")
+      .may_be_empty("--prompt")
+      .may_be_empty("-p")
       .add("--prompt-file", prompt_file, "A file whose whole text is a prompt")
       .add("--max-new-tokens,-n", max_new_tokens,
            "Longest continuation (-1: 100, or what the model's context leaves)")

@@ -13,7 +13,7 @@ struct Options::Impl {
   CLI::App app;
   std::string overrides_section;
   std::vector<std::string> overrides;
-  std::vector<std::string> names;
+  std::vector<std::string> names, may_be_empty;
 
   CLI::Option* decorate(CLI::Option* option, bool required) {
     if (required) option->required();
@@ -82,6 +82,10 @@ Options& Options::add_list(const std::string& names, std::vector<std::string>& v
   impl_->decorate(impl_->app.add_option(names, value, help), false)->allow_extra_args(false)->type_name("A,B");
   return *this;
 }
+Options& Options::may_be_empty(const std::string& name) {
+  impl_->may_be_empty.push_back(name);
+  return *this;
+}
 Options& Options::flag(const std::string& names, bool& value, const std::string& help) {
   impl_->decorate(impl_->app.add_flag(names, value, help), false);
   return *this;
@@ -140,6 +144,18 @@ bool Options::parse(std::span<const std::string> arguments) {
   const auto refuse_unknown = [&](const std::string& argument, const std::string& key) {
     refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names)));
   };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string option = with_dashes(arguments[i]);
+    if (option.ends_with('=')) {
+      option.pop_back();
+    } else if (i + 1 == arguments.size() || !arguments[i + 1].empty()) {
+      continue;
+    }
+    const auto& may = impl_->may_be_empty;
+    if (!option.starts_with('-') || std::find(may.begin(), may.end(), option) != may.end()) continue;
+    const CLI::Option* known = impl_->app.get_option_no_throw(option);
+    if (known && known->get_expected_max() > 0) refuse(concat(option, " is given an empty value."));
+  }
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {

@@ -29,6 +29,8 @@ class Options {
   // One argument each time the option is given, names between commas.
   Options& add_list(const std::string& names, std::vector<std::string>& value, const std::string& help);
   Options& add(const std::string& names, std::optional<std::string>& value, const std::string& help);
+  // "--name ''" is refused, as an empty text mostly stands for none, unless this says that it means something.
+  Options& may_be_empty(const std::string& name);
   // Taken, but shown nowhere: for the program's own use.
   Options& add_hidden(const std::string& names, std::string& value);
   Options& flag(const std::string& names, bool& value, const std::string& help);

@@ -29,6 +29,7 @@ RankEnvironment environment_of_process() {
 }  // namespace
 
 RankSession::RankSession(double timeout) {
+  if (!(timeout > 0 && timeout <= 1e9)) fail(ExitCode::usage, "--timeout ", timeout, " must be above 0 seconds");
   const RankEnvironment environment = environment_of_process();
   try {
     ranks_ = connect_ranks(environment, {.timeout = timeout});

@@ -35,9 +35,9 @@ void check_overrides(const std::vector<std::string>& overrides) {
 RunSettings resolve(const PlannedRun& run, const std::vector<std::string>& overrides) {
   ConfigSources sources;
   visit_leaves(run.config, [&](const std::string& key, const Json& value) {
-    if (!value.is_object()) sources.assignments.push_back(concat(key, '=', value.dump()));
+    if (!value.is_object()) sources.overrides.push_back(concat(key, '=', value.dump()));
   });
-  sources.overrides = overrides;
+  sources.overrides.insert(sources.overrides.end(), overrides.begin(), overrides.end());
   try {
     return RunSettings(sources);
   } catch (const Error& error) {

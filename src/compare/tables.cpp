@@ -224,7 +224,8 @@ Table speed_table(const Comparison& c) {
                           {human_bytes(s.peak_bytes), s.peak_bytes},
                           {fixed(s.peak_bytes / s.against_peak_bytes, 3), s.peak_bytes / s.against_peak_bytes}});
   }
-  table.notes.push_back("Medians of " + std::to_string(m.rounds) + " paired rounds, A-B-B-A, batch " +
+  table.notes.push_back("Medians of " + std::to_string(m.rounds) +
+                        " paired rounds (where others used the machine: of up to twice as many), A-B-B-A, batch " +
                         std::to_string(m.batch_size) + ", context " + std::to_string(m.context) + ", " + m.dtype +
                         "; 95 % bootstrap intervals.");
   for (const SpeedResult& s : c.speeds) {

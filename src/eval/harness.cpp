@@ -35,12 +35,9 @@ class Runner {
            " tokens, which leave no room for a prompt in the context of ", model_.max_length,
            " (--max-gen-toks sets another number)");
     }
-    std::erase_if(prepared.samples, [&](const Sample& sample) {
+    std::erase_if(prepared.samples, [&](Sample& sample) {
       try {
-        if (task.kind == RequestKind::generate) return false;
-        for (const LikelihoodRequest& request : likelihood_requests(task, sample)) {
-          check_request(request, model_.max_length, model_.model.config().vocab_size);
-        }
+        sample.truncated = is_truncated(task, sample);
         return false;
       } catch (const Error& error) {
         prepared.bad.push_back({sample.id, error.what()});
@@ -49,6 +46,12 @@ class Runner {
     });
     if (prepared.samples.empty()) {
       fail(ExitCode::data, "task ", task.name, ": no document can be asked. ", prepared.bad.at(0).reason);
+    }
+    const auto truncated = std::count_if(prepared.samples.begin(), prepared.samples.end(),
+                                         [](const Sample& sample) { return sample.truncated; });
+    if (truncated > 0) {
+      warn(concat(task.name, ": ", truncated, " of ", prepared.samples.size(),
+                  " prompts are longer than the context of ", model_.max_length, " and lose their beginning"));
     }
     for (std::size_t i = 0; i < prepared.bad.size() && i < 5; ++i) {
       warn(concat(task.name, ": document ", prepared.bad[i].id, " is left out: ", prepared.bad[i].reason));
@@ -112,6 +115,21 @@ class Runner {
         own.insert(i);
       }
     }
+  }
+
+  // Whether a prompt is longer than what the model reads. Throws for what cannot be asked at all.
+  bool is_truncated(const Task& task, const Sample& sample) const {
+    if (task.kind == RequestKind::generate) {
+      const auto tokens = std::ssize(model_.encode(sample.arguments[0].first, model_.add_bos));
+      return tokens > model_.max_length - task.generation.max_tokens;
+    }
+    bool truncated = false;
+    for (const LikelihoodRequest& request : likelihood_requests(task, sample)) {
+      check_request(request, model_.max_length, model_.model.config().vocab_size);
+      // The last token is not read.
+      truncated = truncated || std::ssize(request.context) + std::ssize(request.continuation) - 1 > model_.max_length;
+    }
+    return truncated;
   }
 
   std::vector<LikelihoodRequest> likelihood_requests(const Task& task, const Sample& sample) const {

@@ -178,6 +178,7 @@ Json sample_json(const TaskResult& result, const Sample& sample) {
     json[task.metrics[m].name] = weighted ? Json({score.value, score.weight}) : Json(score.value);
   }
   if (sample.answer_distance) json["answer_distance"] = *sample.answer_distance;
+  if (sample.truncated) json["truncated"] = true;
   return json;
 }
 
@@ -188,7 +189,7 @@ Json results_json(const std::vector<TaskResult>& results, const std::vector<Task
                           "n-samples", "config"}) {
     json[key] = Json::object();
   }
-  Json hashes = Json::object(), bad = Json::object(), distances = Json::object();
+  Json hashes = Json::object(), bad = Json::object(), distances = Json::object(), truncated = Json::object();
   for (const TaskResult& r : results) {
     Json& entry = json["results"][r.task.name];
     entry = {{"name", r.task.name}, {"alias", r.task.name}, {"sample_len", r.samples.size()}};
@@ -210,6 +211,8 @@ Json results_json(const std::vector<TaskResult>& results, const std::vector<Task
       for (const char* key : {"doc_hash", "prompt_hash", "target_hash"}) all += line[key].get<std::string>();
     }
     hashes[r.task.name] = sha256_text(all);
+    const auto cut = std::count_if(r.samples.begin(), r.samples.end(), [](const Sample& s) { return s.truncated; });
+    if (cut > 0) truncated[r.task.name] = cut;
     for (const BadDocument& document : r.bad) {
       bad[r.task.name].push_back({{"doc_id", document.id}, {"reason", document.reason}});
     }
@@ -236,6 +239,7 @@ Json results_json(const std::vector<TaskResult>& results, const std::vector<Task
   json["max_length"] = info.max_length;
   json["task_hashes"] = hashes;
   if (!bad.empty()) json["left_out"] = bad;
+  if (!truncated.empty()) json["truncated"] = truncated;
   if (!distances.empty()) json["recall_by_distance"] = distances;
   json["model_source"] = "satformer";
   json["model_name"] = info.model_name;

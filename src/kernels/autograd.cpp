@@ -73,12 +73,19 @@ TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inpu
 
 namespace {
 
+thread_local int first_passes = 0;
+struct FirstPass {
+  FirstPass() { ++first_passes; }
+  ~FirstPass() { --first_passes; }
+};
+
 class RecomputeOp : public DifferentiableOp {
  public:
   explicit RecomputeOp(std::function<TensorList(const TensorList&)> body) : body_(std::move(body)) {}
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     saved = inputs;
-    at::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
+    const FirstPass mark;
     return body_(inputs);
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
@@ -108,6 +115,8 @@ class RecomputeOp : public DifferentiableOp {
 };
 
 }  // namespace
+
+bool has_backward() { return at::GradMode::is_enabled() || first_passes > 0; }
 
 TensorList recompute(std::function<TensorList(const TensorList&)> body, const TensorList& inputs) {
   bool any = false;

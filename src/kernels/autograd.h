@@ -30,4 +30,8 @@ TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inpu
 // plain call.
 TensorList recompute(std::function<TensorList(const TensorList&)> body, const TensorList& inputs);
 
+// Whether autograd records, or this is the first pass of recompute(), which backward repeats while it records. Paths
+// that round differently are for other passes.
+bool has_backward();
+
 }  // namespace satformer

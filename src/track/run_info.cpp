@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -34,6 +35,20 @@ bool is_locked(const std::string& path) {
   const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
   ::close(descriptor);
   return locked;
+}
+
+// The step of the newest checkpoint, which may be one that was not logged; 0: none.
+std::int64_t newest_checkpoint(const std::string& path) {
+  std::int64_t newest = 0;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path + "/checkpoints", error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("step-") || !fs::exists(entry.path() / "training.json")) continue;
+    std::int64_t step = 0;
+    const auto [end, bad] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (bad == std::errc() && end == name.data() + name.size()) newest = std::max(newest, step);
+  }
+  return newest;
 }
 
 // First line of a command's output; empty if it fails.
@@ -128,6 +143,7 @@ RunInfo read_run_info(const std::string& path) {
   for (const auto& [key, curve] : run.curves.all()) {
     run.step = std::max(run.step, static_cast<std::int64_t>(curve.steps.back()));
   }
+  run.step = std::max(run.step, newest_checkpoint(path));
   const bool ended = fs::exists(path + "/final/training.json");
   run.state = is_locked(path) ? RunState::running : ended ? RunState::complete : RunState::stopped;
   return run;

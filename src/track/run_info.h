@@ -16,7 +16,7 @@ struct RunInfo {
   std::string path, architecture;
   std::int64_t seed = 0;
   std::int64_t tokens_per_step = 1, total_steps = 0;
-  std::int64_t step = 0;  // of the last line of metrics
+  std::int64_t step = 0;  // of the last line of metrics or the newest checkpoint
   RunState state = RunState::stopped;
   Json config;
   std::vector<Json> sessions;  // of describe_session(), one for each start; none for runs of older versions

@@ -146,6 +146,12 @@ double best_validation(const RunInfo& run) {
   return curve ? *std::min_element(curve->values.begin(), curve->values.end()) : NAN;
 }
 
+// Nothing where no speed was logged.
+Cell speed_cell(double tokens_per_second) {
+  if (!std::isfinite(tokens_per_second)) return {};
+  return {human_count(tokens_per_second), tokens_per_second};
+}
+
 }  // namespace
 
 std::string run_page(const RunInfo& run, int refresh) {
@@ -192,8 +198,7 @@ Table runs_table(const std::vector<RunInfo>& runs) {
                           run.curves.last("train/loss"),
                           run.curves.last("val/loss"),
                           best_validation(run),
-                          {human_count(std::max(0.0, run.curves.last("perf/tokens_per_sec"))),
-                           run.curves.last("perf/tokens_per_sec")}});
+                          speed_cell(run.curves.last("perf/tokens_per_sec"))});
   }
   return table;
 }

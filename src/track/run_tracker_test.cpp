@@ -54,6 +54,13 @@ TEST(RunTracker, LeavesLinesEventsSessionsAndAPage) {
   const RunInfo info = read_run_info(run);
   EXPECT_EQ(info.architecture, "SATFormer");
   EXPECT_EQ(info.step, 4);
+  // A run that was stopped between two logged steps stands where its checkpoint is.
+  for (const char* name : {"step-00000007", "step-00000009.partial", "step-x"}) {
+    fs::create_directories(concat(run, "/checkpoints/", name));
+    write_file_atomic(concat(run, "/checkpoints/", name, "/training.json"), "{}");
+  }
+  fs::create_directories(run + "/checkpoints/step-00000008");  // not complete
+  EXPECT_EQ(read_run_info(run).step, 7);
   EXPECT_EQ(info.total_steps, 10);
   EXPECT_EQ(info.sessions.size(), 2u);
   EXPECT_EQ(info.sessions[1]["from_step"], 3);

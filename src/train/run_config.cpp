@@ -237,7 +237,6 @@ RunSettings::RunSettings(const ConfigSources& sources)
     : config_(std::make_unique<RunConfig>()), binding_(std::make_unique<ConfigBinding>(*config_)) {
   if (!sources.file.empty()) binding_->apply_json(read_json_file(sources.file), sources.file);
   binding_->apply_environment(sources.environment);
-  for (const std::string& assignment : sources.assignments) binding_->apply_override(assignment, "specification");
   for (const std::string& assignment : sources.overrides) binding_->apply_override(assignment);
 
   RunConfig& config = *config_;

@@ -122,8 +122,7 @@ struct RunConfig {
 struct ConfigSources {
   std::string file;                      // --config; empty: none
   std::vector<std::string> environment;  // "NAME=value"
-  std::vector<std::string> assignments;  // "section.key=value" of something else that describes runs
-  std::vector<std::string> overrides;    // the same of the command line, which go over them
+  std::vector<std::string> overrides;    // "section.key=value"
 };
 
 // A resolved and checked configuration with the origin of each value.

@@ -132,7 +132,11 @@ void add_histogram(const Measurement& m, StudyResult& result) {
       chart.series.push_back({track.name(), shares, track.name()});
     }
   }
-  result.figure(histogram_svg(chart), "Exact zeros are left out; every bin is a share of all gates of the layer.");
+  result.figure(histogram_svg(chart),
+                concat("Exact zeros are left out; every bin is a share of all gates of the layer.",
+                       drawn.size() < m.gates.size() ? concat(" Drawn are ", drawn.size(), " of ", m.gates.size(),
+                                                              "; gates_histogram.csv has all.")
+                                                     : std::string()));
   result.table("gates_histogram.csv", table, false);
   result.json["histogram"] = json;
 }

@@ -236,6 +236,16 @@ double span_f1(const std::string& text, const std::vector<std::string>& answers)
   return best;
 }
 
+// It stands in tables, in lists between commas and in names of files.
+void check_task_name(const std::string& name, const std::string& path) {
+  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == ',' || c == '/' || c == '\\';
+  });
+  if (!name.empty() && name.size() <= 80 && plain && name.front() != '.' && name == strip(name)) return;
+  fail(ExitCode::config, path, ": 'task' ", Json(name).dump(-1, ' ', false, Json::error_handler_t::replace),
+       " is no name: 1 to 80 characters, without commas, slashes and line ends, not beginning with a dot");
+}
+
 }  // namespace
 
 Task load_custom_task(const std::string& path) {
@@ -243,6 +253,7 @@ Task load_custom_task(const std::string& path) {
   Task task;
   task.kind = reader.kind();
   task.name = reader.text("task", fs::path(path).stem().c_str());
+  check_task_name(task.name, path);
   task.version = reader.integer("version", 1);
   task.summary = reader.text("summary", "a task of your own");
   task.files = reader.paths("data");

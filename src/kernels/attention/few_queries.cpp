@@ -15,7 +15,7 @@ bool heads_in_order(const at::Tensor& t) { return t.stride(3) == 1 && t.stride(2
 
 bool few_queries_fit(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const at::Tensor& v_BSHD,
                      const AttentionMask& mask) {
-  return !at::GradMode::is_enabled() && path_for(q_BTHD) == Path::cpu && q_BTHD.size(1) <= few_queries_limit &&
+  return !has_backward() && path_for(q_BTHD) == Path::cpu && q_BTHD.size(1) <= few_queries_limit &&
          mask.kind == MaskKind::causal && mask.query_index_BT.defined() && !mask.document_BT.defined() &&
          k_BSHD.scalar_type() == q_BTHD.scalar_type() && v_BSHD.scalar_type() == q_BTHD.scalar_type() &&
          heads_in_order(k_BSHD) && heads_in_order(v_BSHD);

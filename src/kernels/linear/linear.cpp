@@ -11,7 +11,7 @@
 namespace satformer {
 
 bool few_rows(const at::Tensor& x) {
-  if (at::GradMode::is_enabled() || path_for(x) != Path::cpu) return false;
+  if (has_backward() || path_for(x) != Path::cpu) return false;
   const std::int64_t rows = x.numel() / x.size(-1);
   return rows > 0 && rows <= few_rows_limit;
 }
