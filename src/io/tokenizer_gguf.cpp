@@ -88,8 +88,8 @@ GgufTokenizer from_sentencepiece(const SentencePieces& m, std::int64_t vocab_siz
       meta.emplace_back("tokenizer.ggml.precompiled_charsmap",
                         std::vector<std::uint8_t>(m.charsmap.begin(), m.charsmap.end()));
     }
-    if (m.prefix && !m.collapse)
-      result.notes.emplace_back("a text of spaces alone gets no prefix space in llama.cpp");
+    result.no_blanks = m.prefix && !m.collapse;
+    if (result.no_blanks) result.notes.emplace_back("a text of spaces alone gets no prefix space in llama.cpp");
   }
   if (unknown_id >= 0) meta.emplace_back("tokenizer.ggml.unknown_token_id", static_cast<std::uint32_t>(unknown_id));
   return result;
