@@ -27,7 +27,7 @@ struct SpeculationCounts {
   std::int64_t passes = 0, tokens = 0;  // of the model, prompts included; new ones
 };
 
-// Longest proposal for each of `rows` sequences in one pass, so that the pass is one of few rows and few queries,
+// Longest proposal for each of `rows` sequences in one pass, so that the pass is one of few rows and queries,
 // where every token has the bits that it has in a step of its own. 0: too many sequences.
 std::int64_t proposal_room(std::int64_t rows);
 // Error(usage) unless it is 0 (off) to what proposal_room(1) allows.

@@ -41,8 +41,8 @@ TEST(PromptLookup, LengthFollowsSuccess) {
 
 TEST(PromptLookup, RoomKeepsPassesSmall) {
   EXPECT_EQ(proposal_room(1), 15);
-  EXPECT_EQ(proposal_room(16), 3);
-  EXPECT_EQ(proposal_room(64), 0);
+  EXPECT_EQ(proposal_room(4), 3);
+  EXPECT_EQ(proposal_room(16), 0);
   EXPECT_LE(proposal_room(1000), 0);
   EXPECT_NO_THROW(check_speculation(15));
   EXPECT_THROW(check_speculation(16), Error);

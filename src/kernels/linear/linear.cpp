@@ -4,11 +4,19 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "kernels/backend.h"
 #include "kernels/linear/packed.h"
 
 namespace satformer {
+namespace {
+
+// The kernels of packed weights are faster than unpacking up to here.
+constexpr std::int64_t packed_rows_limit = 64;
+
+}  // namespace
 
 bool few_rows(const at::Tensor& x) {
   if (has_backward() || path_for(x) != Path::cpu) return false;
@@ -17,9 +25,10 @@ bool few_rows(const at::Tensor& x) {
 }
 
 TensorList linear_each(const at::Tensor& x, std::span<const LinearWeight> weights) {
-  bool packed = false, alike = true;
+  bool packed = false, all_packed = true, alike = true;
   for (const LinearWeight& w : weights) {
     packed = packed || w.packed;
+    all_packed = all_packed && w.packed;
     alike = alike && (w.packed || w.dense.scalar_type() == x.scalar_type());
     const std::int64_t inputs = w.packed ? w.packed->inputs : w.dense.size(1);
     if (x.size(-1) != inputs) fail(ExitCode::internal, "linear: ", x.size(-1), " inputs for ", inputs);
@@ -28,7 +37,9 @@ TensorList linear_each(const at::Tensor& x, std::span<const LinearWeight> weight
     fail(ExitCode::config,
          "a model whose weights were quantised has no gradients: load it without --weights to train");
   }
-  if (alike && few_rows(x)) return cpu::linear_few_rows(x, weights);
+  const std::int64_t rows = x.numel() / std::max<std::int64_t>(1, x.size(-1));
+  const bool few_for_packed = all_packed && rows > 0 && rows <= packed_rows_limit && path_for(x) == Path::cpu;
+  if (alike && (few_rows(x) || few_for_packed)) return cpu::linear_few_rows(x, weights);
   if (packed && path_for(x) != Path::cpu) return reference::linear_each(x, weights);
   TensorList results;
   for (const LinearWeight& w : weights) {

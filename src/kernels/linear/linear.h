@@ -20,7 +20,7 @@ struct LinearWeight {
 
 // Passes of so many rows go through kernels of their own on a CPU, in which the result of a row does not depend on
 // the rows beside it, not even in its last bit: it is the same for one row alone.
-inline constexpr std::int64_t few_rows_limit = 64;
+inline constexpr std::int64_t few_rows_limit = 16;
 // Whether x [..., C] is such a pass: at most few_rows_limit rows, on the CPU's fused path, without autograd.
 bool few_rows(const at::Tensor& x);
 

@@ -10,7 +10,7 @@ namespace satformer::benchmarks {
 // (of unpacked weights). `linear/FORMAT/ROWS`.
 void add_linear() {
   for (const char* format : {"float32", "bfloat16", "int8", "int4"}) {
-    for (const std::int64_t rows : {1, 4, 16, 64}) {
+    for (const std::int64_t rows : {1, 4, 16}) {
       add_plain(std::string("linear/") + format + "/" + std::to_string(rows), [=]() -> std::function<void()> {
         const std::string name = format;
         const at::ScalarType dtype = name == "bfloat16" ? at::kBFloat16 : at::kFloat;
