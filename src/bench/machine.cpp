@@ -62,12 +62,13 @@ template <class V>
   for (int c = 0; c < count; ++c) sink += x[c][0];
   return 2.0 * count * width * static_cast<double>(fma_rounds);
 }
-[[gnu::target("avx512f"), gnu::optimize("O3,fast-math")]] double fma512(float& sink) {
-  return chains<Vector16>(sink);
-}
-[[gnu::target("avx2,fma"), gnu::optimize("O3,fast-math")]] double fma256(float& sink) {
-  return chains<Vector8>(sink);
-}
+#ifdef __clang__
+#define SATFORMER_FAST
+#else
+#define SATFORMER_FAST , gnu::optimize("O3,fast-math")
+#endif
+[[gnu::target("avx512f") SATFORMER_FAST]] double fma512(float& sink) { return chains<Vector16>(sink); }
+[[gnu::target("avx2,fma") SATFORMER_FAST]] double fma256(float& sink) { return chains<Vector8>(sink); }
 double run_fma(float& sink) {
   if (__builtin_cpu_supports("avx512f")) return fma512(sink);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fma256(sink);

@@ -157,14 +157,14 @@ Workload::Workload(const WorkloadSpec& spec) {
 Workload::~Workload() = default;
 
 Workload::Timing Workload::run(double least) {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   Impl& w = *impl_;
   if (w.spec.phase == "decode" && !w.cache) {
     w.cache = std::make_unique<KvCache>(w.new_cache());
     w.prefill(w.cache.get());
   }
   Timing timing;
-  const auto start = Clock::now();
+  const auto start = Steady::now();
   do {
     if (w.spec.phase == "train") {
       timing.loss = w.train_step();
@@ -177,7 +177,7 @@ Workload::Timing Workload::run(double least) {
       timing.tokens += w.spec.batch_size * decode_tokens;
     }
     ++timing.repetitions;
-    timing.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    timing.seconds = std::chrono::duration<double>(Steady::now() - start).count();
   } while (timing.seconds < least);
   return timing;
 }

@@ -36,7 +36,7 @@ struct Sample {
   std::vector<std::pair<std::string, std::string>> arguments;  // context and continuation; rolling and generate: text
   Response response;
   Scores scores;
-  bool truncated = false;                                // the prompt is too long and loses its beginning
+  bool truncated = false;                       // the prompt is too long and loses its beginning
   std::optional<std::int64_t> answer_distance;  // tokens from an answer in the prompt to the prompt's end
 };
 

@@ -20,7 +20,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
 endif()
 set_property(GLOBAL APPEND PROPERTY SATFORMER_LIBRARIES satformer_isa)
 
-# The one file that opens parallel regions (at::parallel_for is serial without the flag).
-set_source_files_properties("${CMAKE_SOURCE_DIR}/src/kernels/parallel.cpp" PROPERTIES COMPILE_OPTIONS "-fopenmp"
+# The one file that opens parallel regions (with GCC at::parallel_for is serial without the flag; with Clang the file asks
+# libgomp itself).
+set_source_files_properties("${CMAKE_SOURCE_DIR}/src/kernels/parallel.cpp" PROPERTIES COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-fopenmp>"
   SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(satformer_isa INTERFACE gomp)

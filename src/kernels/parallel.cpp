@@ -4,16 +4,70 @@
 
 #include <algorithm>
 
+#ifdef __clang__
+#include <exception>
+#include <mutex>
+
+extern "C" {
+int omp_get_num_threads();
+int omp_get_thread_num();
+int omp_in_parallel();
+void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+}
+#endif
+
 namespace satformer {
 namespace {
 constexpr std::int64_t elements_worth_a_thread = 16384;
 constexpr std::int64_t largest_block_count = 64;
+
+using Body = std::function<void(std::int64_t, std::int64_t)>;
+
+#ifdef __clang__
+// Clang's OpenMP has a runtime of its own, whose threads would stand beside those of libgomp, which libtorch uses. So
+// libgomp is asked directly.
+struct Region {
+  const Body& body;
+  std::int64_t count;
+  std::mutex mutex = {};
+  std::exception_ptr error = {};
+};
+
+void run_share(void* data) {
+  auto& region = *static_cast<Region*>(data);
+  const std::int64_t threads = omp_get_num_threads(), share = (region.count + threads - 1) / threads;
+  const std::int64_t begin = omp_get_thread_num() * share;
+  if (begin >= region.count) return;
+  try {
+    region.body(begin, std::min(region.count, begin + share));
+  } catch (...) {
+    const std::lock_guard lock(region.mutex);
+    if (!region.error) region.error = std::current_exception();
+  }
+}
+
+void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+  if (count <= 0) return;
+  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), (count + grain - 1) / grain);
+  if (threads <= 1 || at::in_parallel_region() || omp_in_parallel()) {
+    body(0, count);
+    return;
+  }
+  Region region{body, count};
+  GOMP_parallel(run_share, &region, static_cast<unsigned>(threads), 0);
+  if (region.error) std::rethrow_exception(region.error);
+}
+#else
+void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
+  at::parallel_for(0, count, grain, [&](std::int64_t begin, std::int64_t end) { body(begin, end); });
+}
+#endif
 }  // namespace
 
 void parallel_ranges(std::int64_t count, std::int64_t work,
                      const std::function<void(std::int64_t, std::int64_t)>& body) {
   const std::int64_t grain = std::max<std::int64_t>(1, elements_worth_a_thread / std::max<std::int64_t>(1, work));
-  at::parallel_for(0, count, grain, [&](std::int64_t begin, std::int64_t end) { body(begin, end); });
+  parallel_for(count, grain, body);
 }
 
 RowBlocks::RowBlocks(std::int64_t row_count)

@@ -8,9 +8,9 @@ namespace satformer::rows {
 
 // Elements of a column that a product's right operand holds side by side: bf16 products multiply pairs.
 template <class T>
-constexpr int64_t packed_pair = 1;
+inline constexpr int64_t packed_pair = 1;
 template <>
-constexpr int64_t packed_pair<bf16> = 2;
+inline constexpr int64_t packed_pair<bf16> = 2;
 
 // Query row r stands at position `query_position` + r; keys at `key_position` + i. A query sees keys at positions
 // (own - window, own] if causal, (own - window, infinity) otherwise; window <= 0: no window.
