@@ -12,7 +12,7 @@ namespace {
 std::string fixed(double value, int digits) {
   if (!std::isfinite(value)) return "–";
   char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, std::abs(value));
+  std::snprintf(text, sizeof text, "%.*f", digits, std::fabs(value));
   return (value < 0 && std::string(text).find_first_of("123456789") != std::string::npos ? "−" : "") +
          std::string(text);
 }

@@ -126,8 +126,9 @@ TEST_F(PrepareRanksTest, SameBytesAsOneProcess) {
       [](PrepareOptions& o) { o.sample = 0.3; }};
   const PrepareOptions plain = options;
   for (const auto& set : variants) {
-    options = plain;
-    set(options);
+    PrepareOptions varied = plain;
+    set(varied);
+    options = varied;
     const auto expected = alone();
     for (const int size : {2, 3}) {
       const Outcome outcome = run_ranks(size, options);

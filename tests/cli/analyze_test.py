@@ -145,7 +145,7 @@ class Analyze(unittest.TestCase):
         refused(2, "interventions", "--edit", "zero", "--studies", "gates")
         refused(2, "two files", "--contrast", "x")
         refused(2, "at least 100", "--resamples", "3")
-        refused(2, "is empty", "--prompt", "")
+        refused(2, "empty value", "--prompt", "")
         refused(2, "not valid UTF-8", "--prompt", os.fsdecode(b"a\xff"))
         refused(2, "'-1' is not", "--edit", "zero@layers=-1")
         refused(2, "a\\nb", "--edit", "a\nb")
