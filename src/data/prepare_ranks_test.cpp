@@ -110,7 +110,7 @@ struct PrepareRanksTest : testing::Test {
     options.val_fraction = 0.1;
     options.workers = 2;
     options.overwrite = true;
-    write_file_atomic(folder / "b.txt", some_text(3'000'000));
+    write_file_atomic(folder / "b.txt", some_text(1'500'000));
   }
   std::map<std::string, std::string> alone() {
     prepare(options);
@@ -119,10 +119,10 @@ struct PrepareRanksTest : testing::Test {
 };
 
 TEST_F(PrepareRanksTest, SameBytesAsOneProcess) {
-  write_file_atomic(folder / "a.jsonl", lines(6000));
+  write_file_atomic(folder / "a.jsonl", lines(2500));
   const std::vector<std::function<void(PrepareOptions&)>> variants = {
       [](PrepareOptions&) {}, [](PrepareOptions& o) { o.dedup = true, o.shuffle_buffer = 50; },
-      [](PrepareOptions& o) { o.max_tokens = 2'000'000; }, [](PrepareOptions& o) { o.max_tokens = 29'000'000; },
+      [](PrepareOptions& o) { o.max_tokens = 1'000'000; }, [](PrepareOptions& o) { o.max_tokens = 11'000'000; },
       [](PrepareOptions& o) { o.sample = 0.3; }};
   const PrepareOptions plain = options;
   for (const auto& set : variants) {
@@ -152,10 +152,10 @@ TEST_F(PrepareRanksTest, SmallInputs) {
 }
 
 TEST_F(PrepareRanksTest, TheFirstFaultOfTheInputIsTold) {
-  write_file_atomic(folder / "a.jsonl", lines(6000, 4321));
+  write_file_atomic(folder / "a.jsonl", lines(2500, 1821));
   for (const int size : {2, 3}) {
     const Outcome outcome = run_ranks(size, options);
-    EXPECT_NE(outcome.errors[0].find("a.jsonl:4322"), std::string::npos) << outcome.errors[0];
+    EXPECT_NE(outcome.errors[0].find("a.jsonl:1822"), std::string::npos) << outcome.errors[0];
     for (const std::string& error : outcome.errors) EXPECT_NE(error, "");
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "out/manifest.json"));
