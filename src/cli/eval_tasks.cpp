@@ -266,27 +266,24 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   if (!a.texts.empty()) {
     for (Task& task : text_tasks(a.texts, a.column, a.each)) selection.tasks.push_back(std::move(task));
   }
-  const bool rolling = std::any_of(selection.tasks.begin(), selection.tasks.end(),
-                                   [](const Task& task) { return task.kind == RequestKind::rolling; });
-  if (a.stride > 0 && !rolling) fail(ExitCode::usage, "--stride is for text (--text), which is not asked for");
+  const auto any_of_kind = [&](RequestKind kind) {
+    return std::any_of(selection.tasks.begin(), selection.tasks.end(),
+                       [&](const Task& task) { return task.kind == kind; });
+  };
+  if (a.stride > 0 && !any_of_kind(RequestKind::rolling))
+    fail(ExitCode::usage, "--stride is for text (--text), which is not asked for");
   if (a.texts.empty() && (a.each || a.column != "text")) {
     fail(ExitCode::usage, a.each ? "--each" : "--column", " is for --text, which is not given");
   }
-  const auto any_task = [&](const auto& is) {
-    return std::any_of(selection.tasks.begin(), selection.tasks.end(), is);
-  };
-  if (a.max_gen_toks > 0 && !any_task([](const Task& task) { return task.kind == RequestKind::generate; })) {
+  if (a.max_gen_toks > 0 && !any_of_kind(RequestKind::generate)) {
     fail(ExitCode::usage, "--max-gen-toks is for tasks that generate text, none of which is named");
   }
   if (!a.data_dir.empty() && a.tasks.empty()) {
     fail(ExitCode::usage, "--data-dir is for the files of --tasks, which are not given");
   }
   const bool with_text = !selection.tasks.empty();
-  if (!with_text && (a.num_fewshot > 0 || a.max_gen_toks > 0 || !a.data_dir.empty())) {
-    fail(ExitCode::usage,
-         a.num_fewshot > 0    ? "--num-fewshot"
-         : a.max_gen_toks > 0 ? "--max-gen-toks"
-                              : "--data-dir",
+  if (!with_text && (a.num_fewshot > 0 || !a.data_dir.empty())) {
+    fail(ExitCode::usage, a.num_fewshot > 0 ? "--num-fewshot" : "--data-dir",
          " has no effect on generated tasks, and no other one is named");
   }
   RankSession session(a.timeout);

@@ -150,9 +150,14 @@ double Trainer::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::int64_t Trainer::last_step() const {
+  const std::int64_t budget = config_.total_steps();
+  return r_.max_steps > 0 ? std::min(r_.max_steps, budget) : budget;
+}
+
 TrainResult Trainer::run() {
   const std::int64_t budget = config_.total_steps();
-  const std::int64_t last = r_.max_steps > 0 ? std::min(r_.max_steps, budget) : budget;
+  const std::int64_t last = last_step();
   TrainResult result;
   const auto& logging = config_.logging;
   // A validation that a stop request cut short.
@@ -270,9 +275,8 @@ void Trainer::check_finite(double loss, double norm) {
 void Trainer::report_step(double lr, double norm) {
   if (r_.quiet) return;
   const std::int64_t budget = config_.total_steps();
-  const std::int64_t last = r_.max_steps > 0 ? std::min(r_.max_steps, budget) : budget;
   const double left =
-      static_cast<double>(last - state_.step) * static_cast<double>(config_.tokens_per_step()) / rate_;
+      static_cast<double>(last_step() - state_.step) * static_cast<double>(config_.tokens_per_step()) / rate_;
   std::string mfu;
   if (r_.peak_flops > 0) {
     mfu = concat("  MFU ", format("%.1f", 100.0 * rate_ * flops_per_token_ / r_.peak_flops), "% of ",

@@ -79,6 +79,7 @@ class Trainer {
  private:
   bool train_step();  // false: stopped within it
   void check_finite(double loss, double norm);
+  std::int64_t last_step() const;  // of this run: of the budget, or of max_steps before it
   void report_step(double lr, double norm);
   bool finish_step();  // line of metrics, validation, sample, checkpoint that are due; false: stopped
   void look_for_frozen(Json& values);
