@@ -1,7 +1,7 @@
 # What one types; the build itself is CMake's (CMakePresets.json). `make help` lists the targets.
 #   TORCH=DIR        use an installed torch package (the folder with lib/ and include/) instead of the pinned wheel
 #   DEPS_DIR=DIR     where the pinned packages are (default .deps)
-#   JOBS=N           parallel compilations (default: one per core)
+#   JOBS=N           compilations, or tests, at once (default: one per core)
 #   CMAKE_ARGS=...   further arguments of the configuration, e.g. -DSATFORMER_BENCH=OFF
 #   TEXT=PATH        make demo: train on this text instead of the dictionary
 #   ARCHITECTURES=...  make demo: these instead of "satformer transformer", or all
@@ -43,12 +43,12 @@ all: setup
 	cmake --build $(BUILD) -j $(JOBS)
 
 test: all
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 
 asan: setup
 	@tools/configure.sh asan
 	cmake --build build/asan -j $(JOBS)
-	ctest --test-dir build/asan --output-on-failure --no-tests=error
+	ctest --test-dir build/asan -j $(JOBS) --output-on-failure --no-tests=error
 
 demo: build
 	@tools/demo.sh

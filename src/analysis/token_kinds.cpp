@@ -134,7 +134,12 @@ class RuleKinds : public TokenKinds {
       }
     }
     if (json.contains("kinds")) {
-      for (const std::string& name : strings(json["kinds"], origin + ": 'kinds'")) add_kind(name, origin);
+      for (const std::string& name : strings(json["kinds"], origin + ": 'kinds'")) {
+        if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
+          fail(ExitCode::config, origin, ": 'kinds' names '", name, "' twice");
+        }
+        add_kind(name, origin);
+      }
       fixed_ = true;
     }
     if (!json.contains("rules") || !json["rules"].is_array()) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/command.h"
@@ -258,7 +259,7 @@ int run_compare(std::span<const std::string> arguments) {
   }
   if (!measure_error.empty()) fail(ExitCode::check_failed, "speed was not measured: ", measure_error);
   if (result.failed > 0) {
-    fail(ExitCode::check_failed, result.failed, result.failed == 1 ? " run" : " runs", " of ", plan.runs.size(),
+    fail(ExitCode::check_failed, result.failed, " of ", count_of(plan.runs.size(), "run"),
          " failed; the first: ", result.failures.front());
   }
   return 0;

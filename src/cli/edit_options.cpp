@@ -31,15 +31,14 @@ void EditOptions::add_to(Options& options) {
       .add("--edit", edit,
            "An intervention on gates or mixing weights, as \"zero@layers=3-5,heads=0\" (docs: analyze)")
       .add("--edit-data", data_dir, "Token shards whose gates give the means of --edit mean")
-      .add("--edit-windows", windows, "Windows of --edit-data");
+      .add("--edit-windows", windows, "Windows of --edit-data")
+      .needs("--edit-data", "--edit")
+      .needs("--edit-windows", "--edit-data");
 }
 
 std::unique_ptr<ActiveEdits> EditOptions::activate(const LoadedModel& loaded) const {
   if (windows < 1) fail(ExitCode::usage, "--edit-windows ", windows, " must be at least 1");
-  if (edit.empty()) {
-    if (!data_dir.empty()) fail(ExitCode::usage, "--edit-data is for --edit, which is not given");
-    return nullptr;
-  }
+  if (edit.empty()) return nullptr;
   Model& model = *loaded.model;
   const Intervention intervention = parse_intervention(edit, edit_space(model, {}));
   check_edits(intervention);

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/rank_session.h"
@@ -72,7 +73,6 @@ void check(const Arguments& a) {
   at_least("--max-gen-toks", a.max_gen_toks, 0);
   at_least("--bootstrap-iters", a.bootstrap, 0);
   if (a.bootstrap > 10'000'000) fail(ExitCode::usage, "--bootstrap-iters ", a.bootstrap, " must be at most 10000000");
-  if (a.log_samples && a.output.empty()) fail(ExitCode::usage, "--log-samples needs --output");
   if (a.tasks.empty() && a.texts.empty()) fail(ExitCode::usage, "satformer eval: --tasks or --text is required");
 }
 
@@ -192,8 +192,7 @@ int evaluate_tasks(const Arguments& a, const TaskSelection& selection, const std
     return 0;
   }
   info.seconds = seconds() - info.start_time;
-  progress.finish(concat("eval: ", results.size(), results.size() == 1 ? " task" : " tasks", " done in ",
-                         human_duration(info.seconds)));
+  progress.finish(concat("eval: ", count_of(results.size(), "task"), " done in ", human_duration(info.seconds)));
 
   const Json json = results_json(results, selection.groups, info);
   std::printf("%s", results_table(json).c_str());
@@ -237,6 +236,9 @@ int run_eval_tasks(std::span<const std::string> arguments) {
       .add("--bootstrap-iters", a.bootstrap, "Resamples for perplexity's standard error (0: no standard errors)")
       .add("--output,-o,--output-path", a.output, "Folder (or NAME.json) of the results; a stopped run goes on there")
       .flag("--log-samples,-s", a.log_samples, "Write what was asked and answered for each document")
+      .needs("--log-samples", "--output")
+      .needs("--column", "--text")
+      .needs("--each", "--text")
       .allow_overrides("synthetic")
       .add("--compare", a.compare, "Two samples or results files: paired differences with intervals")
       .flag("--list-tasks", a.list, "List the tasks");
@@ -272,9 +274,6 @@ int run_eval_tasks(std::span<const std::string> arguments) {
   };
   if (a.stride > 0 && !any_of_kind(RequestKind::rolling))
     fail(ExitCode::usage, "--stride is for text (--text), which is not asked for");
-  if (a.texts.empty() && (a.each || a.column != "text")) {
-    fail(ExitCode::usage, a.each ? "--each" : "--column", " is for --text, which is not given");
-  }
   if (a.max_gen_toks > 0 && !any_of_kind(RequestKind::generate)) {
     fail(ExitCode::usage, "--max-gen-toks is for tasks that generate text, none of which is named");
   }

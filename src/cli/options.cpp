@@ -86,6 +86,10 @@ Options& Options::may_be_empty(const std::string& name) {
   impl_->may_be_empty.push_back(name);
   return *this;
 }
+Options& Options::needs(const std::string& name, const std::string& other) {
+  impl_->app.get_option(name)->needs(impl_->app.get_option(other));
+  return *this;
+}
 Options& Options::flag(const std::string& names, bool& value, const std::string& help) {
   impl_->decorate(impl_->app.add_flag(names, value, help), false);
   return *this;
@@ -181,6 +185,8 @@ bool Options::parse(std::span<const std::string> arguments) {
     const std::string what = error.what();
     const bool twice = what.find("At Most 1") != std::string::npos || what.find("at most 1") != std::string::npos;
     refuse(twice ? concat(what.substr(0, what.find(':')), " is given more than once.") : what + ".");
+  } catch (const CLI::RequiresError& error) {
+    refuse(concat(error.what(), ", which is not given."));
   } catch (const CLI::ParseError& error) {
     refuse(std::string(error.what()) + ".");
   }

@@ -31,6 +31,8 @@ class Options {
   Options& add(const std::string& names, std::optional<std::string>& value, const std::string& help);
   // "--name ''" is refused, as an empty text mostly stands for none, unless this says that it means something.
   Options& may_be_empty(const std::string& name);
+  // `name` means nothing without `other`: given alone it is refused, and --help says so.
+  Options& needs(const std::string& name, const std::string& other);
   // Taken, but shown nowhere: for the program's own use.
   Options& add_hidden(const std::string& names, std::string& value);
   Options& flag(const std::string& names, bool& value, const std::string& help);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "io/file.h"
@@ -50,7 +51,7 @@ std::string steps_finding(const Comparison& c, const ArmSummary& a) {
   if (own.runs == 0 || other.runs == 0) return {};
   const auto told = [](const std::string& arm, const ToTarget& t) {
     if (t.reached == 0) return concat(arm, " did not reach the target in ", short_number(t.longest), " steps");
-    return concat(arm, " reached the target in ", t.reached, " of ", t.runs, t.runs == 1 ? " run, " : " runs, ",
+    return concat(arm, " reached the target in ", t.reached, " of ", count_of(t.runs, "run"), ", ",
                   std::isfinite(t.steps.mean) ? concat("in ", short_number(t.steps.mean), " steps (median)")
                                               : concat("half of them not in ", short_number(t.longest), " steps"));
   };
@@ -69,8 +70,7 @@ std::string value_finding(const Comparison& c, const ArmSummary& a) {
                 std::isfinite(a.difference.low)
                     ? concat(" [", short_number(a.difference.low), ", ", short_number(a.difference.high), "]")
                     : std::string(),
-                " over ", a.difference.n, a.difference.n == 1 ? " seed" : " seeds", ": ",
-                a.verdict(target.higher_is_better), ".");
+                " over ", count_of(a.difference.n, "seed"), ": ", a.verdict(target.higher_is_better), ".");
 }
 
 Json arm_json(const Comparison& c, const ArmSummary& a) {
@@ -121,8 +121,8 @@ std::vector<std::pair<std::string, std::string>> facts(const Comparison& c) {
       {"arms", arms},
       {"seeds", seeds},
       {"runs", concat(trained_runs(c), " of ", plan.runs.size(), " trained")},
-      {"at once", concat(plan.parallel, plan.parallel == 1 ? " run of " : " runs of ", plan.threads,
-                         plan.threads == 1 ? " thread" : " threads", ", on ", plan.devices.front())},
+      {"at once", concat(count_of(plan.parallel, "run"), " of ", count_of(plan.threads, "thread"), ", on ",
+                         plan.devices.front())},
       {"planned training FLOPs", human_count(plan.flops())}};
   return list;
 }

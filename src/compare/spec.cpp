@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/plain_name.h"
 #include "data/token_marks.h"
 #include "train/step_clock.h"
 
@@ -88,14 +89,7 @@ void check_range(const std::string& where, std::int64_t value, std::int64_t leas
 
 // Names become folders and file names.
 void check_name(const std::string& where, const std::string& name) {
-  const auto plain = [](char c) {
-    return static_cast<unsigned char>(c) >= 0x20 && c != '/' && c != '\\' && c != 0x7f;
-  };
-  if (name.empty() || name.size() > 80 || name.front() == '.' || name.front() == ' ' || name.back() == ' ' ||
-      !std::all_of(name.begin(), name.end(), plain)) {
-    fail(ExitCode::config, where, ": '", name,
-         "' must be 1 to 80 characters without slashes, line ends and outer spaces, not beginning with a dot");
-  }
+  if (!is_plain_name(name)) fail(ExitCode::config, where, ": '", name, "' must be ", plain_name_rule);
 }
 
 template <class Axis>

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/unicode.h"
@@ -75,7 +76,8 @@ class Runner {
       known.insert(i);
     }
     share_responses(known);
-    if (!known.empty()) warn(concat(task_->name, ": ", known.size(), " documents are taken from ", log_->path()));
+    if (!known.empty())
+      warn(concat(task_->name, ": ", count_of(known.size(), "document"), " taken from ", log_->path()));
     std::vector<std::size_t> waiting;
     std::size_t number = 0;
     for (std::size_t i = 0; i < prepared.samples.size(); ++i) {

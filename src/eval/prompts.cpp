@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/count_of.h"
 #include "base/error.h"
 #include "eval/python_random.h"
 
@@ -26,8 +27,8 @@ class ExampleSampler {
     std::erase_if(rows_, [](const Row& row) { return !row.error.empty(); });
     const std::size_t needed = count_ + (task.exclude_document ? 1 : 0);
     if (rows_.size() < needed) {
-      fail(ExitCode::data, "task ", task.name, ": ", count_, " examples are drawn from ", rows_.size(),
-           " documents, which must be at least ", needed);
+      fail(ExitCode::data, "task ", task.name, ": ", count_of(count_, "example"), " drawn from ",
+           count_of(rows_.size(), "document"), ", which must be at least ", needed);
     }
   }
 
@@ -54,7 +55,9 @@ class ExampleSampler {
         if (!is_document(i)) pool.push_back(i);
       }
       if (pool.size() < count_) {
-        fail(ExitCode::data, "task ", task_.name, ": only ", pool.size(), " documents differ from the one asked");
+        fail(ExitCode::data, "task ", task_.name,
+             ": examples of another document than the one asked: ", count_of(pool.size(), "document"),
+             ", expected at least ", count_);
       }
       drawn.clear();
       for (const std::size_t i : random_.sample(pool.size(), count_)) drawn.push_back(pool[i]);

@@ -6,6 +6,8 @@
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cstdlib>
+
 #include "kernels/backend.h"
 
 namespace satformer::benchmarks {
@@ -33,6 +35,12 @@ void run(::benchmark::State& state, const Front& front, Backend backend, bool ba
 const char* name_of(Backend backend) { return backend == Backend::automatic ? "fused" : "reference"; }
 
 }  // namespace
+
+std::int64_t count_from(const char* variable, std::int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  const std::int64_t count = text ? std::atoll(text) : otherwise;
+  return count > 0 ? count : otherwise;
+}
 
 at::Tensor random_tensor(std::vector<std::int64_t> shape, double scale) {
   return at::randn(shape, at::TensorOptions().dtype(at::kFloat)) * scale;

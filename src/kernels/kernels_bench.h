@@ -10,8 +10,11 @@
 
 namespace satformer::benchmarks {
 
-// The shapes of the comparison with eager code.
-inline constexpr std::int64_t B = 4, T = 512, D = 512, heads = 8, head_dim = 64, F = 2048, V = 32000, layers = 8;
+// The shapes of the comparison with eager code; SATFORMER_BENCH_POSITIONS=N and SATFORMER_BENCH_ROWS=N take other T
+// and B.
+std::int64_t count_from(const char* variable, std::int64_t otherwise);
+inline const std::int64_t B = count_from("SATFORMER_BENCH_ROWS", 4), T = count_from("SATFORMER_BENCH_POSITIONS", 512);
+inline constexpr std::int64_t D = 512, heads = 8, head_dim = 64, F = 2048, V = 32000, layers = 8;
 
 at::Tensor random_tensor(std::vector<std::int64_t> shape, double scale = 1.0);
 

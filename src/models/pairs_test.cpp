@@ -124,7 +124,7 @@ TEST_P(Pairs, CachedDecodingEqualsTheFullPass) {
   at::NoGradGuard no_grad;
   const at::Tensor full = model_->logits(ids_, {});
   KvCache cache(model_->config(), 2, 12, at::kFloat, at::kCPU);
-  const std::int64_t slots = 2 * 12, transformer_floats = 3 * 2 * 2 * 8;
+  const std::int64_t slots = 2 * 12, transformer_floats = 3 * 2 * 2 * model_->config().head_dim();
   EXPECT_EQ(cache.bytes(), slots * (transformer_floats + GetParam().values.cache_floats) * 4);
   std::vector<at::Tensor> parts;
   for (const auto& [begin, count] : {std::pair{0, 5}, {5, 1}, {6, 1}, {7, 3}, {10, 1}, {11, 1}}) {

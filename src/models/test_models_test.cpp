@@ -52,11 +52,21 @@ at::Tensor random_ids(std::int64_t B, std::int64_t T, std::int64_t vocab) {
 }
 
 const std::vector<Variant>& routing_variants() {
+  // Heads of 12 where width / heads is 8, and rotary frequencies scaled for a longer context.
+  const auto wide_heads = [](ModelConfig& c) {
+    c.head_size = 12;
+    c.rope_type = "llama3";
+    c.rope_factor = 4;
+    c.rope_original_positions = 16;
+  };
   static const std::vector<Variant> list = {
       {"plain", "plain"},
       {"dense", "dense"},
       {"mudd", "mudd"},
       {"hyper", "hyper"},
+      {"plain_heads", "plain", wide_heads},
+      {"mudd_heads", "mudd", wide_heads},
+      {"hyper_heads", "hyper", wide_heads},
       {"mudd_w1_sqrt", "mudd", [](ModelConfig& c) { c.mudd_w1_init = "1/sqrt(d)"; }},
       {"mudd_post_residual", "mudd", [](ModelConfig& c) { c.mudd_post_norm = "residual"; }},
       {"mudd_pre_shared", "mudd", [](ModelConfig& c) { c.mudd_pre_norm = "shared"; }},

@@ -18,18 +18,20 @@ AttentionLayer::AttentionLayer(const ModelConfig& config, std::int64_t layer, do
   const std::string prefix = concat("model.layers.", layer, ".attn.");
   const std::int64_t C = config.hidden_size, kv = kv_heads_ * head_dim_;
   const double std_dev = config.initializer_range;
-  const auto projection = [&](const char* name, std::int64_t out, at::Tensor& weight, at::Tensor* bias,
-                              double scale) {
-    weight =
-        store.add(prefix + name + ".weight", {out, C}, Init::normal(std_dev * scale), ParamKind::matrix, "attention");
-    if (bias && config.qkv_bias) {
-      *bias = store.add(prefix + name + ".bias", {out}, Init::constant(0), ParamKind::bias, "attention");
+  const auto projection = [&](const char* name, std::int64_t out, std::int64_t in, double scale) {
+    return store.add(prefix + name + ".weight", {out, in}, Init::normal(std_dev * scale), ParamKind::matrix,
+                     "attention");
+  };
+  const auto input_projection = [&](const char* name, std::int64_t out, at::Tensor& weight, at::Tensor& bias) {
+    weight = projection(name, out, C, 1);
+    if (config.qkv_bias) {
+      bias = store.add(prefix + name + ".bias", {out}, Init::constant(0), ParamKind::bias, "attention");
     }
   };
-  projection("q_proj", C, q_weight_, &q_bias_, 1);
-  projection("k_proj", kv, k_weight_, &k_bias_, 1);
-  if (config.projects_values(layer)) projection("v_proj", kv, v_weight_, &v_bias_, 1);
-  projection("o_proj", C, o_weight_, nullptr, output_init_scale);
+  input_projection("q_proj", config.heads_width(), q_weight_, q_bias_);
+  input_projection("k_proj", kv, k_weight_, k_bias_);
+  if (config.projects_values(layer)) input_projection("v_proj", kv, v_weight_, v_bias_);
+  o_weight_ = projection("o_proj", C, config.heads_width(), output_init_scale);
   if (config.qk_norm) {
     q_norm_weight_ = store.add(prefix + "q_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
     k_norm_weight_ = store.add(prefix + "k_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");

@@ -80,7 +80,8 @@ at::Tensor LayerStack::forward(const at::Tensor& embedded_BTC, PassContext pass,
                                const Options& options) {
   if (!rope_.cos_PD.defined()) {
     const at::NoGradGuard no_grad;
-    rope_ = make_rope_table(config_.max_position_embeddings, config_.head_dim(), config_.rope_theta, device_);
+    rope_ = make_rope_table(config_.max_position_embeddings, config_.head_dim(), config_.rope_theta, device_,
+                            config_.rope_scaling());
   }
   pass.rope = rope_;
   StreamState streams = routing_->begin(embedded_BTC);

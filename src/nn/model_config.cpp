@@ -101,12 +101,20 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("num_hidden_layers", &num_hidden_layers, "Blocks", between(1, 4096));
   v.field("num_heads", &num_heads, "Query heads", between(1, 65536));
   v.field("num_kv_heads", &num_kv_heads, "Key and value heads (null: as many as query heads)", between(1, 65536));
+  v.field("head_dim", &head_size, "Width of a head (null: hidden_size / num_heads)", between(2, 65536));
   v.field("qkv_bias", &qkv_bias, "Bias on the query, key and value projections");
   v.field("qk_norm", &qk_norm, "RMS norm of queries and keys, per head");
   v.field("qk_norm_eps", &qk_norm_eps, "Its epsilon", positive());
   v.field("window_size", &window_size, "Keys that a query sees, itself included (null: all earlier ones)",
           at_least(1));
   v.field("rope_theta", &rope_theta, "Base of the rotary frequencies", positive());
+  v.field("rope_type", &rope_type, "Frequencies for contexts longer than first trained on: unchanged, or scaled",
+          one_of({"default", "linear", "llama3"}));
+  v.field("rope_factor", &rope_factor, "linear, llama3: (low) frequencies are divided by it", at_least(1));
+  v.field("rope_low_freq_factor", &rope_low_freq_factor,
+          "llama3: frequencies of fewer turns than this in the original context are divided", positive());
+  v.field("rope_high_freq_factor", &rope_high_freq_factor, "llama3: those of more turns than this stay", positive());
+  v.field("rope_original_positions", &rope_original_positions, "llama3: the original context", between(1, 1 << 26));
   v.field("max_position_embeddings", &max_position_embeddings, "Longest context", between(1, 1 << 26));
   v.field("hidden_ratio", &hidden_ratio,
           "Feed-forward width / hidden size, times 3/2, where intermediate_size is null", between(1, 1024));
@@ -184,9 +192,15 @@ void ModelConfig::visit(FieldVisitor& v) {
 }
 
 void ModelConfig::validate() const {
-  check(hidden_size % num_heads == 0, "hidden_size ", hidden_size, " is not divisible by num_heads ", num_heads);
+  check(head_size || hidden_size % num_heads == 0, "hidden_size ", hidden_size, " is not divisible by num_heads ",
+        num_heads, " (head_dim gives heads another width)");
+  check(!head_size || *head_size % 2 == 0, "head_dim ", head_dim(), " is odd; rotary embeddings need an even one");
   check(head_dim() % 2 == 0, "the head size hidden_size / num_heads = ", hidden_size, " / ", num_heads, " = ",
         head_dim(), " is odd; rotary embeddings need an even one");
+  check(rope_type != "default" || rope_factor == 1, "rope_factor ", rope_factor,
+        " has no use: rope_type is 'default'");
+  check(rope_type != "llama3" || rope_low_freq_factor < rope_high_freq_factor, "rope_low_freq_factor ",
+        rope_low_freq_factor, " must be below rope_high_freq_factor ", rope_high_freq_factor);
   check(num_heads % kv_heads() == 0, "num_heads ", num_heads, " is not divisible by num_kv_heads ", kv_heads());
   const auto id = [&](const char* name, std::int64_t value) {
     check(value < vocab_size, name, " ", value, " is outside the vocabulary of ", vocab_size);
@@ -197,6 +211,13 @@ void ModelConfig::validate() const {
   check(residual_routing != "mudd" || use_pre_post_da_norm || (mudd_post_norm == "all" && mudd_pre_norm == "module"),
         "mudd_post_norm '", mudd_post_norm, "' and mudd_pre_norm '", mudd_pre_norm,
         "' choose norms, but use_pre_post_da_norm is false");
+}
+
+RopeScaling ModelConfig::rope_scaling() const {
+  const auto kind = rope_type == "linear"   ? RopeScaling::Kind::linear
+                    : rope_type == "llama3" ? RopeScaling::Kind::llama3
+                                            : RopeScaling::Kind::none;
+  return {kind, rope_factor, rope_low_freq_factor, rope_high_freq_factor, rope_original_positions};
 }
 
 std::int64_t ModelConfig::ffn_size(std::int64_t layer) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
 
 namespace satformer {
 
@@ -17,11 +18,15 @@ struct ModelConfig {
   std::int64_t num_hidden_layers = 24;
   std::int64_t num_heads = 32;
   std::optional<std::int64_t> num_kv_heads;
+  std::optional<std::int64_t> head_size;  // "head_dim"
   bool qkv_bias = false;
   bool qk_norm = false;
   double qk_norm_eps = 1e-5;
   std::optional<std::int64_t> window_size;
   double rope_theta = 10000.0;
+  std::string rope_type = "default";  // default | linear | llama3 (kernels/qk_norm_rope)
+  double rope_factor = 1, rope_low_freq_factor = 1, rope_high_freq_factor = 4;
+  std::int64_t rope_original_positions = 8192;
   std::int64_t max_position_embeddings = 2048;
   std::int64_t hidden_ratio = 4;
   std::optional<std::int64_t> intermediate_size;
@@ -72,7 +77,9 @@ struct ModelConfig {
   void validate() const;
 
   std::int64_t kv_heads() const { return num_kv_heads.value_or(num_heads); }
-  std::int64_t head_dim() const { return hidden_size / num_heads; }
+  std::int64_t head_dim() const { return head_size.value_or(hidden_size / num_heads); }
+  std::int64_t heads_width() const { return num_heads * head_dim(); }  // of all queries
+  RopeScaling rope_scaling() const;
   std::int64_t ffn_size(std::int64_t layer) const;  // with MUDDFormer's rounding and re-allocation
   std::string effective_value_path() const { return use_value_residual ? value_path : "own"; }
   // Whether the value path acts in this layer (value_residual_last_k, value_layers, value_sources).

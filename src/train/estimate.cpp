@@ -51,12 +51,12 @@ Flops training_flops(const Model& model, std::int64_t seq_length) {
   const std::int64_t span = c.window_size ? std::min(seq_length, 2 * *c.window_size) : seq_length;
   Flops flops;
   flops.matmul_per_token = 6.0 * static_cast<double>(count_parameters(model).matmul);
-  flops.attention_per_token =
-      6.0 * static_cast<double>(c.num_hidden_layers) * static_cast<double>(span) * static_cast<double>(c.hidden_size);
+  flops.attention_per_token = 6.0 * static_cast<double>(c.num_hidden_layers) * static_cast<double>(span) *
+                              static_cast<double>(c.heads_width());
   return flops;
 }
 
-std::string flops_formula() { return "6 N (parameters in products) + 6 L T C (causal attention)"; }
+std::string flops_formula() { return "6 N (parameters in products) + 6 L T H D (causal attention, H heads of D)"; }
 
 MemoryShape memory_shape(const RunConfig& config) {
   MemoryShape shape;
@@ -74,6 +74,7 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   const double bytes = shape.bfloat16 ? 2 : 4;
   const double tokens = static_cast<double>(shape.batch_size) * static_cast<double>(shape.seq_length);
   const double C = static_cast<double>(c.hidden_size), L = static_cast<double>(c.num_hidden_layers);
+  const double Cq = static_cast<double>(c.heads_width());
   const double Ckv = static_cast<double>(c.head_dim() * c.kv_heads()), V = static_cast<double>(c.vocab_size);
 
   MemoryEstimate memory;
@@ -87,7 +88,7 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
     const double f = static_cast<double>(c.ffn_size(layer));
     // Input, its norm, q and k before and after norm and rope, v and its mix, attention's output, the sum, its norm;
     // gate, up and their product.
-    double widths = 5 * C + 2 * C + 2 * Ckv + Ckv + 3 * f + extra_widths(c) * C;
+    double widths = 4 * C + Cq + 2 * Cq + 2 * Ckv + Ckv + 3 * f + extra_widths(c) * C;
     if (c.value_path_active(layer)) widths += Ckv;
     layers += widths;
     widest = std::max(widest, widths);

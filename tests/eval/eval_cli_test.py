@@ -198,7 +198,7 @@ class Eval(unittest.TestCase):
         process.wait()
         result = subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stderr.decode(), r"swde: \d+ documents are taken from")
+        self.assertRegex(result.stderr.decode(), r"swde: \d+ documents? taken from")
         (path,) = glob.glob(os.path.join(output, "*", "results_*.json"))
         with open(path) as f:
             self.assertEqual(json.load(f)["n-samples"]["swde"]["effective"], 10)
@@ -235,7 +235,7 @@ class Eval(unittest.TestCase):
         processes = self.start_ranks(3, *arguments)
         outputs = [process.communicate(timeout=120) for process in processes]
         self.assertEqual([process.returncode for process in processes], [0, 0, 0], outputs)
-        self.assertRegex(outputs[0][1], r"swde: \d+ documents are taken from")
+        self.assertRegex(outputs[0][1], r"swde: \d+ documents? taken from")
         self.assertEqual([outputs[1][0], outputs[2][0]], ["", ""])  # rank 0 alone reports
         (path,) = glob.glob(os.path.join(output, "*", "results_*.json"))
         self.assertEqual(glob.glob(os.path.join(output, "*", "unfinished_*")), [])
@@ -317,7 +317,8 @@ class Eval(unittest.TestCase):
         self.assertNotEqual(loss("--edit", "mean=head", "--edit-data", shards), loss("--edit", "zero"))
         for options, text in ((("--edit", "zer"), "Did you mean 'zero'"), (("--edit", "zero@layers=-1"), "'-1' is not"),
                               (("--edit", "shuffle"), "analyze"), (("--edit", "zero@kinds=x"), "kind"),
-                              (("--edit", "mean"), "--edit-data"), (("--edit-data", shards), "--edit-data is for"),
+                              (("--edit", "mean"), "--edit-data"), (("--edit-data", shards), "--edit-data requires --edit,"),
+                              (("--edit", "zero", "--edit-windows", "3"), "--edit-windows requires --edit-data"),
                               (("--edit", "zero", "--edit-data", shards), "does not use"),
                               (("--edit", "mean", "--edit-data", "nowhere"), "nowhere"),
                               (("--edit", "lambda1-zero"), "does not apply")):

@@ -107,7 +107,7 @@ class ModelsTest(unittest.TestCase):
         for key, value, word in [
             ("rope_scaling", {"rope_type": "yarn", "factor": 2.0}, "rope_scaling"),
             ("attention_bias", True, "attention_bias"),
-            ("head_dim", 6, "head_dim"),
+            ("head_dim", 6, "shape"),
             ("hidden_act", "gelu", "hidden_act"),
             ("model_type", "gpt2", "GELU"),
             ("model_type", "lama", "Did you mean 'llama'"),

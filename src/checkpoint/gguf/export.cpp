@@ -22,6 +22,8 @@ constexpr std::pair<const char*, const char*> gguf_parts[] = {
     {".mlp.up_proj.", ".ffn_up."},      {".mlp.down_proj.", ".ffn_down."},
 };
 
+constexpr const char* rope_tensor = "rope_freqs.weight";
+
 std::string gguf_tensor_name(std::string name) {
   for (const auto& [ours, theirs] : gguf_parts) {
     const std::size_t at = name.find(ours);
@@ -80,6 +82,41 @@ std::string gguf_architecture(const ModelConfig& c) {
   return c.qk_norm ? "qwen3" : c.qkv_bias ? "qwen2" : "llama";
 }
 
+namespace {
+
+at::Tensor divided_frequencies(const ModelConfig& c) {
+  return rope_factors(c.head_dim(), c.rope_theta, c.rope_scaling()).reciprocal();
+}
+
+// The rotary embedding that a file written here describes.
+void read_rope(const GgufFile& file, const std::string& path, const std::string& prefix, ModelConfig& c) {
+  const auto number = [&](const std::string& key) {
+    const auto* value = file.get<float>(key);
+    if (!value) fail(ExitCode::checkpoint, path, ": '", key, "' is missing");
+    return static_cast<double>(*value);
+  };
+  c.rope_theta = number(prefix + "rope.freq_base");
+  if (const auto* type = file.get<std::string>(prefix + "rope.scaling.type"); type && *type == "linear") {
+    c.rope_type = "linear";
+    c.rope_factor = number(prefix + "rope.scaling.factor");
+  }
+  const GgufTensor* factors = file.find(rope_tensor);
+  if (!factors) return;
+  c.rope_type = "llama3";
+  c.rope_factor = number("satformer.rope.factor");
+  c.rope_low_freq_factor = number("satformer.rope.low_freq_factor");
+  c.rope_high_freq_factor = number("satformer.rope.high_freq_factor");
+  const auto* positions = file.get<std::uint32_t>("satformer.rope.original_positions");
+  if (!positions) fail(ExitCode::checkpoint, path, ": 'satformer.rope.original_positions' is missing");
+  c.rope_original_positions = *positions;
+  const at::Tensor told = tensor_from_gguf(*factors), own = divided_frequencies(c);
+  if (told.sizes() != own.sizes() || !told.allclose(own, 1e-6)) {
+    fail(ExitCode::checkpoint, path, ": the tensor ", rope_tensor, " does not agree with the scaling that it names");
+  }
+}
+
+}  // namespace
+
 GgufMetadata gguf_metadata(const Model& model, const std::string& name, GgufType type) {
   const ModelConfig& c = model.config();
   const std::string architecture = gguf_architecture(c), prefix = architecture + ".";
@@ -103,6 +140,16 @@ GgufMetadata gguf_metadata(const Model& model, const std::string& name, GgufType
   count("rope.dimension_count", c.head_dim());
   meta.emplace_back(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(c.norm_eps));
   meta.emplace_back(prefix + "rope.freq_base", static_cast<float>(c.rope_theta));
+  if (c.rope_type == "linear") {
+    meta.emplace_back(prefix + "rope.scaling.type", std::string("linear"));
+    meta.emplace_back(prefix + "rope.scaling.factor", static_cast<float>(c.rope_factor));
+  }
+  if (c.rope_type == "llama3") {  // llama.cpp reads the tensor of factors alone; these say where it comes from
+    meta.emplace_back("satformer.rope.factor", static_cast<float>(c.rope_factor));
+    meta.emplace_back("satformer.rope.low_freq_factor", static_cast<float>(c.rope_low_freq_factor));
+    meta.emplace_back("satformer.rope.high_freq_factor", static_cast<float>(c.rope_high_freq_factor));
+    meta.emplace_back("satformer.rope.original_positions", static_cast<std::uint32_t>(c.rope_original_positions));
+  }
   return meta;
 }
 
@@ -119,7 +166,12 @@ void write_gguf_model(const Model& model, const GgufMetadata& metadata, GgufType
     }
     tensors.push_back(std::move(t));
   }
+  // What frequencies are divided by.
+  if (model.config().rope_type == "llama3") {
+    tensors.push_back({rope_tensor, GgufType::f32, {model.config().head_dim() / 2}});
+  }
   write_gguf(path, metadata, tensors, [&](std::size_t i) {
+    if (i == parameters.size()) return gguf_bytes(divided_frequencies(model.config()), GgufType::f32);
     at::Tensor value = parameters[i].value.detach().cpu();
     const std::int64_t heads = turned_heads(parameters[i].name, model.config(), architecture);
     if (heads > 0) value = halves_to_pairs(value, heads);
@@ -154,7 +206,9 @@ std::unique_ptr<Model> read_gguf_model(const std::string& path) {
   c.num_heads = count("attention.head_count");
   c.num_kv_heads = count("attention.head_count_kv");
   c.norm_eps = c.qk_norm_eps = number("attention.layer_norm_rms_epsilon");
-  c.rope_theta = number("rope.freq_base");
+  if (const std::int64_t size = count("attention.key_length"); size * c.num_heads != c.hidden_size)
+    c.head_size = size;
+  read_rope(file, path, architecture + ".", c);
   c.qk_norm = architecture == "qwen3";
   c.qkv_bias = architecture == "qwen2";
   c.tie_word_embeddings = file.find("output.weight") == nullptr;
@@ -175,9 +229,9 @@ std::unique_ptr<Model> read_gguf_model(const std::string& path) {
     const std::int64_t heads = turned_heads(p.name, c, architecture);
     p.value.copy_(heads > 0 ? pairs_to_halves(value, heads) : value);
   }
-  if (file.tensors().size() != model->parameters().list().size()) {
-    fail(ExitCode::checkpoint, path, ": it has ", file.tensors().size(), " tensors, the model ",
-         model->parameters().list().size());
+  const std::size_t expected = model->parameters().list().size() + (c.rope_type == "llama3" ? 1 : 0);
+  if (file.tensors().size() != expected) {
+    fail(ExitCode::checkpoint, path, ": it has ", file.tensors().size(), " tensors, expected ", expected);
   }
   return model;
 }

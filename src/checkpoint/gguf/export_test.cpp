@@ -52,6 +52,34 @@ TEST(GgufModel, ComesBackAsItWas) {
   }
 }
 
+TEST(GgufModel, KeepsHeadsOfAnotherWidthAndScaledRotaryEmbeddings) {
+  const TestFolder folder;
+  for (const char* type : {"linear", "llama3"}) {
+    ModelConfig c = small_transformer(false)->config();
+    c.head_size = 24;
+    c.rope_type = type;
+    c.rope_factor = 8;
+    c.rope_original_positions = 16;
+    const auto model = make_model(architecture_by_name("transformer"), c, at::Device(at::kCPU));
+    model->parameters().initialise(3);
+    const std::string path = folder / "m.gguf";
+    write_gguf_model(*model, gguf_metadata(*model, "m", GgufType::f32), GgufType::f32, path);
+    const auto again = read_gguf_model(path);
+    EXPECT_EQ(again->config().head_dim(), 24);
+    EXPECT_EQ(again->config().rope_type, type);
+    EXPECT_EQ(again->config().rope_factor, 8);
+    for (const Parameter& p : model->parameters().list()) {
+      EXPECT_TRUE(again->parameters().find(p.name)->value.equal(p.value)) << p.name;
+    }
+    const GgufFile file(path);
+    const GgufTensor* factors = file.find("rope_freqs.weight");
+    EXPECT_EQ(factors != nullptr, std::string(type) == "llama3");
+    if (factors) {
+      EXPECT_EQ(factors->shape, std::vector<std::int64_t>{12});
+    }
+  }
+}
+
 // Rows i of a head's halves, which turn together, are neighbours in files of the kind llama, and stay apart in
 // qwen3's.
 TEST(GgufModel, RowsOfHeadsLieAsTheDecoderTurnsThem) {

@@ -12,11 +12,17 @@ FIELDS = {
     "num_hidden_layers": 24,
     "num_heads": 32,
     "num_kv_heads": None,
+    "head_dim": None,
     "qkv_bias": False,
     "qk_norm": False,
     "qk_norm_eps": 1e-5,
     "window_size": None,
     "rope_theta": 10000.0,
+    "rope_type": "default",
+    "rope_factor": 1.0,
+    "rope_low_freq_factor": 1.0,
+    "rope_high_freq_factor": 4.0,
+    "rope_original_positions": 8192,
     "max_position_embeddings": 2048,
     "hidden_ratio": 4,
     "intermediate_size": None,
@@ -62,10 +68,12 @@ class _ReachBackConfig(PretrainedConfig):
     implied_value_path = "own"
 
     def __init__(self, **kwargs):
-        kwargs.pop("rope_parameters", None)  # rope_theta says the same
+        for key in ("rope_parameters", "rope_scaling"):  # the fields of rope_* say the same
+            kwargs.pop(key, None)
         for name, default in FIELDS.items():
             value = kwargs.pop(name, default)
             setattr(self, name, list(value) if isinstance(value, (list, tuple)) else value)
+        self.head_dim = self.head_dim or self.hidden_size // self.num_heads
         self.residual_routing = kwargs.pop("residual_routing", self.implied_routing)
         self.value_path = kwargs.pop("value_path", self.implied_value_path)
         self.hidden_act = kwargs.pop("hidden_act", "swish")
@@ -85,10 +93,6 @@ class _ReachBackConfig(PretrainedConfig):
     @property
     def kv_heads(self):
         return self.num_kv_heads or self.num_heads
-
-    @property
-    def head_dim(self):
-        return self.hidden_size // self.num_heads
 
     @property
     def effective_value_path(self):

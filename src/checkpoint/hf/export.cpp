@@ -21,6 +21,20 @@ constexpr std::pair<const char*, const char*> llama_parts[] = {
 constexpr const char* modelling_files[] = {"configuration_satformer.py", "layers_satformer.py",
                                            "modeling_satformer.py"};
 
+// As transformers describes rotary embeddings: rope_parameters since 5, rope_theta and rope_scaling before.
+void add_rope_fields(const ModelConfig& c, Json& json) {
+  Json rope = {{"rope_type", c.rope_type}};
+  if (c.rope_type != "default") rope["factor"] = c.rope_factor;
+  if (c.rope_type == "llama3") {
+    rope["low_freq_factor"] = c.rope_low_freq_factor;
+    rope["high_freq_factor"] = c.rope_high_freq_factor;
+    rope["original_max_position_embeddings"] = c.rope_original_positions;
+  }
+  if (c.rope_type != "default") json["rope_scaling"] = rope;
+  json["rope_theta"] = rope["rope_theta"] = c.rope_theta;
+  json["rope_parameters"] = rope;
+}
+
 Json optional_id(std::int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); }
 
 void add_llama_fields(const ModelConfig& c, HfForm form, Json& json) {
@@ -36,8 +50,7 @@ void add_llama_fields(const ModelConfig& c, HfForm form, Json& json) {
   json["max_position_embeddings"] = c.max_position_embeddings;
   json["initializer_range"] = c.initializer_range;
   json["rms_norm_eps"] = c.norm_eps;
-  json["rope_theta"] = c.rope_theta;
-  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", c.rope_theta}};
+  add_rope_fields(c, json);
   json["attention_bias"] = false;
   json["attention_dropout"] = 0.0;
   if (form == HfForm::llama) json["mlp_bias"] = false;
@@ -78,7 +91,8 @@ Json hf_config(const Model& model, HfForm form, const HfTokenIds& ids) {
     json = model_config_json(model);
     json["auto_map"] = {{"AutoConfig", concat("configuration_satformer.", architecture.config_class)},
                         {"AutoModelForCausalLM", concat("modeling_satformer.", architecture.class_name)}};
-    json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", c.rope_theta}};
+    add_rope_fields(c, json);
+    json.erase("rope_scaling");  // as old as transformers before our files
   } else {
     json["architectures"] = {hf_class(model, form)};
     add_llama_fields(c, form, json);

@@ -65,26 +65,37 @@ class ConfigReader {
   const std::string& origin_;
 };
 
-// The base of the rotary frequencies. Scaled or partial rotations are refused by the name of their kind.
-double rope_theta(const ConfigReader& in) {
-  double theta = in.number("rope_theta", 10000.0);
+// The rotary embedding: rope_theta and rope_scaling, since transformers 5 rope_parameters. Partial rotations and
+// other kinds of scaling are refused.
+void read_rope(const ConfigReader& in, ModelConfig& c) {
+  c.rope_theta = in.number("rope_theta", 10000.0);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!in.has(key)) continue;
-    const Json& rope = in.at(key);
-    if (!rope.is_object()) in.refuse(key, "expected an object");
-    for (const char* kind_key : {"rope_type", "type"}) {
-      const auto kind = rope.find(kind_key);
-      if (kind != rope.end() && *kind != "default") in.refuse(key, "scaled rotary embeddings are not supported");
+    if (!in.at(key).is_object()) in.refuse(key, "expected an object");
+    const ConfigReader rope(in.at(key), in.origin());
+    const std::string kind = rope.text("rope_type", rope.text("type", "default"));
+    if (kind != "default" && kind != "linear" && kind != "llama3") {
+      in.refuse(key, "rotary embeddings scaled as '", kind, "' are not supported, but linear and llama3 are");
     }
-    if (rope.contains("partial_rotary_factor") && rope["partial_rotary_factor"] != 1.0) {
+    if (rope.number("partial_rotary_factor", 1.0) != 1.0) {
       in.refuse(key, "a rotation of a part of each head is not supported");
     }
-    if (rope.contains("rope_theta") && rope["rope_theta"].is_number()) theta = rope["rope_theta"].get<double>();
+    c.rope_theta = rope.number("rope_theta", c.rope_theta);
+    if (kind == "default") continue;
+    c.rope_type = kind;
+    if (!rope.has("factor")) in.refuse(key, "'factor' is missing");
+    c.rope_factor = rope.number("factor", 1);
+    if (kind == "linear") continue;
+    for (const char* needed : {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+      if (!rope.has(needed)) in.refuse(key, "'", needed, "' is missing");
+    }
+    c.rope_low_freq_factor = rope.number("low_freq_factor", 1);
+    c.rope_high_freq_factor = rope.number("high_freq_factor", 4);
+    c.rope_original_positions = rope.integer("original_max_position_embeddings");
   }
   if (in.number("partial_rotary_factor", 1.0) != 1.0) {
     in.refuse("partial_rotary_factor", "a rotation of a part of each head is not supported");
   }
-  return theta;
 }
 
 std::optional<std::int64_t> window(const ConfigReader& in, const std::string& type) {
@@ -113,7 +124,7 @@ ModelConfig llama_config(const ConfigReader& in, const std::string& type) {
   c.max_position_embeddings = in.integer("max_position_embeddings", 2048);
   c.norm_eps = in.number("rms_norm_eps", 1e-6);
   c.initializer_range = in.number("initializer_range", 0.02);
-  c.rope_theta = rope_theta(in);
+  read_rope(in, c);
   c.window_size = window(in, type);
   c.tie_word_embeddings = in.boolean("tie_word_embeddings", false);
   c.qkv_bias = type == "qwen2";
@@ -125,10 +136,10 @@ ModelConfig llama_config(const ConfigReader& in, const std::string& type) {
     in.refuse("attention_bias", "a bias on the output projection is not supported");
   }
   if (in.boolean("mlp_bias", false)) in.refuse("mlp_bias", "biases in the feed-forward are not supported");
-  if (c.num_heads > 0 && in.has("head_dim") && in.integer("head_dim") * c.num_heads != c.hidden_size) {
-    in.refuse("head_dim", "only hidden_size / num_attention_heads = ", c.hidden_size, " / ", c.num_heads,
-              " is supported");
-  }
+  // A Qwen3 without the key has heads of 128, whatever its width.
+  const std::int64_t head_dim =
+      in.integer("head_dim", type == "qwen3" ? 128 : std::max<std::int64_t>(1, c.hidden_size / c.num_heads));
+  if (head_dim * c.num_heads != c.hidden_size) c.head_size = head_dim;
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     if (in.has(key) && in.at(key) != 0) in.refuse(key, "mixtures of experts are not supported");
   }
@@ -154,7 +165,9 @@ ForeignConfig read_hf_config(const std::string& directory) {
   if (in.has("quantization_config")) in.refuse("quantization_config", "quantised weights are not supported");
   const std::string type = in.text("model_type", "");
   if (std::find(llama_types.begin(), llama_types.end(), type) != llama_types.end()) {
-    ForeignConfig result{"transformer", llama_config(in, type), true};
+    ModelConfig translated = llama_config(in, type);
+    ForeignConfig result{"transformer", default_model_config(architecture_by_name("transformer")), true};
+    ConfigBinding(result.config).apply_json(ConfigBinding(translated).to_json(), origin);  // checks bounds
     result.config.validate();
     return result;
   }

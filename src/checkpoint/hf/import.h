@@ -9,7 +9,7 @@ namespace satformer {
 
 // The architecture and config that a folder's config.json stands for: of our own exports and of the SATFormer
 // authors' checkpoints, their fields; of Llama, Mistral, Qwen2 and Qwen3, a Transformer. Error(checkpoint) names what
-// differs from these decoders: another model type, rope scaling, biases, a head size of its own, quantisation.
+// differs from these decoders: another model type, other kinds of rope scaling, biases, quantisation.
 struct ForeignConfig {
   std::string architecture;
   ModelConfig config;

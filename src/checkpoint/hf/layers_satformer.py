@@ -163,11 +163,12 @@ class Attention(nn.Module):
         super().__init__()
         self.config, self.layer = config, layer
         width, kv = config.hidden_size, config.kv_heads * config.head_dim
-        self.q_proj = nn.Linear(width, width, bias=config.qkv_bias)
+        heads = config.num_heads * config.head_dim
+        self.q_proj = nn.Linear(width, heads, bias=config.qkv_bias)
         self.k_proj = nn.Linear(width, kv, bias=config.qkv_bias)
         if config.projects_values(layer):
             self.v_proj = nn.Linear(width, kv, bias=config.qkv_bias)
-        self.o_proj = nn.Linear(width, width, bias=False)
+        self.o_proj = nn.Linear(heads, width, bias=False)
         if config.qk_norm:
             self.q_norm = RMSNorm(config.head_dim, config.qk_norm_eps)
             self.k_norm = RMSNorm(config.head_dim, config.qk_norm_eps)

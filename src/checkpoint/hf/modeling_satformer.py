@@ -6,6 +6,7 @@ are in layers_satformer.py.
 """
 
 import dataclasses
+import math
 
 import torch
 from torch import nn
@@ -111,6 +112,18 @@ class ReachBackPreTrainedModel(PreTrainedModel):
                 normal(linear.weight, config.initializer_range / config.expansion_rate**0.5)
 
 
+def scaled(frequencies, config):
+    """Rotary frequencies for contexts longer than those of the first training (config.rope_type)."""
+    if config.rope_type == "linear":
+        return frequencies / config.rope_factor
+    if config.rope_type != "llama3":
+        return frequencies
+    low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
+    turns = config.rope_original_positions * frequencies / (2 * math.pi)  # in the original context
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return (1 - kept) * frequencies / config.rope_factor + kept * frequencies
+
+
 class ReachBackModel(ReachBackPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
@@ -136,7 +149,7 @@ class ReachBackModel(ReachBackPreTrainedModel):
     def _rope(self, positions_BT, device):
         config = self.config
         exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device=device) / config.head_dim
-        angles = positions_BT[..., None].float() * (1.0 / config.rope_theta**exponent)
+        angles = positions_BT[..., None].float() * scaled(1.0 / config.rope_theta**exponent, config)
         return angles.cos()[:, :, None], angles.sin()[:, :, None]
 
     def _mask(self, valid, past, T, device):

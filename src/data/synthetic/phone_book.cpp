@@ -2,6 +2,7 @@
 // of a book share the first part of their names, so that no part alone tells who is meant.
 #include <algorithm>
 
+#include "base/count_of.h"
 #include "data/synthetic/check.h"
 #include "data/synthetic/task.h"
 
@@ -29,8 +30,7 @@ ExampleMaker make_phone_book(const SyntheticOptions& o, const Tokenizer*) {
   const std::int64_t entry = o.key_length + o.value_length + 1;  // and as many for a question
   const std::int64_t least = o.questions > 0 ? number_of_questions(o) : 1;
   need_length(o, (o.pairs + least) * entry,
-              concat(o.pairs, " entries and ", least, least == 1 ? " question" : " questions", " of ", entry,
-                     " tokens each"));
+              concat(o.pairs, " entries and ", count_of(least, "question"), " of ", entry, " tokens each"));
   need_vocab(o, first_name + o.pairs,
              concat("separator, question mark, ten digits and the names of ", o.pairs, " people"));
   const std::int64_t asked = o.questions > 0 ? o.questions : std::min(o.pairs, o.seq_length / entry - o.pairs);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/count_of.h"
 #include "data/synthetic/check.h"
 #include "data/synthetic/story_words.h"
 #include "data/synthetic/task.h"
@@ -142,7 +143,7 @@ class StoryMaker {
     const std::int64_t least = o_.questions > 0 ? number_of_questions(o_) : 1;
     // A document's first word may take a token more.
     need_length(o_, o_.pairs * statement + least * question + 2,
-                concat(o_.pairs, " facts and ", least, least == 1 ? " question" : " questions",
+                concat(o_.pairs, " facts and ", count_of(least, "question"),
                        " in the longest words that this tokenizer makes of them"));
     const std::int64_t fit = (o_.seq_length - 2 - o_.pairs * statement) / question;
     asked_ = o_.questions > 0 ? o_.questions : std::min(o_.pairs, fit);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/plain_name.h"
 #include "base/unicode.h"
 #include "eval/grade.h"
 #include "eval/python_text.h"
@@ -214,6 +215,9 @@ class Reader {
         fail(ExitCode::config, at("metric"), " '", name, "' is not one that ", output_type(kind), " has: ", list, ".",
              did_you_mean(name, possible));
       }
+      if (std::count(names.begin(), names.end(), name) > 1) {
+        fail(ExitCode::config, at("metric"), " names '", name, "' twice");
+      }
       result.push_back({found->name, found->aggregation, found->higher_is_better});
     }
     return result;
@@ -236,14 +240,11 @@ double span_f1(const std::string& text, const std::vector<std::string>& answers)
   return best;
 }
 
-// It stands in tables, in lists between commas and in names of files.
+// It also stands in lists between commas.
 void check_task_name(const std::string& name, const std::string& path) {
-  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == ',' || c == '/' || c == '\\';
-  });
-  if (!name.empty() && name.size() <= 80 && plain && name.front() != '.' && name == strip(name)) return;
+  if (is_plain_name(name) && name.find(',') == std::string::npos) return;
   fail(ExitCode::config, path, ": 'task' ", Json(name).dump(-1, ' ', false, Json::error_handler_t::replace),
-       " is no name: 1 to 80 characters, without commas, slashes and line ends, not beginning with a dot");
+       " is no name: ", plain_name_rule, ", and without commas");
 }
 
 }  // namespace

@@ -45,11 +45,16 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BSHD, const a
   if (cpu::few_queries_fit(q_BTHD, k_BSHD, v_BSHD, mask)) {
     return cpu::few_queries_attention(q_BTHD, k_BSHD, v_BSHD, mask);
   }
-  const bool plain = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined() && !mask.document_BT.defined();
+  const bool in_order = !mask.key_valid_BS.defined() && !mask.query_index_BT.defined();
+  const bool plain = in_order && !mask.document_BT.defined();
   const bool window_of_causal = !mask.window || mask.kind == MaskKind::causal;
-  if (plain && window_of_causal && active_backend() == Backend::automatic &&
+  if (in_order && window_of_causal && active_backend() == Backend::automatic &&
       cpu::tiled_attention_fits(q_BTHD, k_BSHD)) {
-    return cpu::tiled_attention(q_BTHD, k_BSHD, v_BSHD, mask.kind == MaskKind::causal, mask.window);
+    const auto documents =
+        mask.document_BT.defined() ? cpu::document_bounds(mask.document_BT) : std::optional(cpu::DocumentBounds{});
+    if (documents) {
+      return cpu::tiled_attention(q_BTHD, k_BSHD, v_BSHD, mask.kind == MaskKind::causal, mask.window, *documents);
+    }
   }
   const std::int64_t groups = q_BTHD.size(2) / k_BSHD.size(2);
   const std::int64_t T = q_BTHD.size(1), S = k_BSHD.size(1);

@@ -24,7 +24,7 @@ void check(const Shape& s, const AttentionMask& mask) {
   check_op({.body =
                 [mask](const TensorList& in) {
                   AttentionMask there = mask;
-                  for (at::Tensor* t : {&there.key_valid_BS, &there.query_index_BT}) {
+                  for (at::Tensor* t : {&there.key_valid_BS, &there.query_index_BT, &there.document_BT}) {
                     if (t->defined()) *t = t->to(in[0].device());
                   }
                   return TensorList{attention(in[0], in[1], in[2], there)};
@@ -136,6 +136,26 @@ TEST(Attention, DocumentsDoNotSeeOneAnother) {
   mask.document_BT = mask.document_BT.narrow(0, 0, 1);
   const at::Tensor alone = attention(q.narrow(1, 3, 3), k.narrow(1, 3, 3), v.narrow(1, 3, 3), {});
   EXPECT_TRUE(attention(q, k, v, mask).narrow(1, 3, 3).allclose(alone, 1e-5, 1e-6));
+}
+
+// Documents of 1 to 150 positions that begin and end within tiles and at their borders, other ones in each row.
+TEST(Attention, TilesKeepDocumentsApart) {
+  std::vector<std::int64_t> ids;
+  for (const std::vector<std::int64_t>& lengths :
+       std::vector<std::vector<std::int64_t>>{{1, 63, 64, 2, 150, 20}, {129, 1, 1, 125, 44}}) {
+    std::int64_t begin = 0;
+    for (const std::int64_t length : lengths) {
+      ids.insert(ids.end(), static_cast<std::size_t>(length), begin);
+      begin += length;
+    }
+  }
+  AttentionMask mask{.document_BT = at::tensor(ids, at::kLong).view({2, 300})};
+  check({2, 300, 300, 2, 1, 8}, mask);
+  mask.window = 40;
+  check({2, 300, 300, 1, 1, 8}, mask);
+  check({2, 300, 300, 1, 1, 8}, {.kind = MaskKind::bidirectional, .document_BT = mask.document_BT});
+  // Documents that are not in order are kept apart as well, without tiles.
+  check({2, 300, 300, 1, 1, 8}, {.document_BT = mask.document_BT.flip({1})});
 }
 
 TEST(Attention, PaddedRowsGiveZerosAndFiniteGradients) {

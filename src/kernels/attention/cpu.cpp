@@ -1,4 +1,6 @@
 #include <ATen/native/CPUBlas.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -14,9 +16,9 @@
 namespace satformer::cpu {
 namespace {
 
-constexpr std::int64_t query_tile = 64, key_tile = 128;  // forward
-constexpr std::int64_t grad_tile = 64;                   // backward: queries and keys
-constexpr std::int64_t shortest = 128;                   // queries that are worth the tiles
+constexpr std::int64_t query_tile = 64, key_tile = 128;    // forward
+constexpr std::int64_t grad_queries = 64, grad_keys = 64;  // backward
+constexpr std::int64_t shortest = 128;                     // queries that are worth the tiles
 
 std::int64_t tiles_of(std::int64_t count, std::int64_t tile) { return (count + tile - 1) / tile; }
 
@@ -87,10 +89,28 @@ struct Shape {
   std::int64_t B, T, S, H, kv_heads, D, window;
   bool causal;
   float scale;
+  // [B, T] where T = S: between which positions the document of a position lies; null: one document a row.
+  const std::int64_t *document_begin, *document_end;
   std::int64_t offset() const { return S - T; }
   std::int64_t kv_head(std::int64_t h) const { return h / (H / kv_heads); }
-  rows::TileMask mask(std::int64_t query, std::int64_t queries, std::int64_t key, std::int64_t keys) const {
-    return {query + offset(), key, queries, keys, window, causal};
+  // Of batch row `b`; `row` is the first position of the tile's rows, queries or keys.
+  rows::TileMask mask(std::int64_t b, std::int64_t row, std::int64_t query, std::int64_t queries, std::int64_t key,
+                      std::int64_t keys) const {
+    const std::int64_t at = b * T + row;
+    return {query + offset(),
+            key,
+            queries,
+            keys,
+            window,
+            causal,
+            document_begin ? document_begin + at : nullptr,
+            document_end ? document_end + at : nullptr};
+  }
+  // First and last of the positions that rows [first, first + count) see as far as documents go, of `all` positions.
+  std::pair<std::int64_t, std::int64_t> documents(std::int64_t b, std::int64_t first, std::int64_t count,
+                                                  std::int64_t all) const {
+    if (!document_begin) return {0, all};
+    return {document_begin[b * T + first], document_end[b * T + first + count - 1]};
   }
 };
 
@@ -149,8 +169,9 @@ class Forward {
                   Buffers& buffers) {
     const std::int64_t count = std::min(query_tile, s_.T - first), last = first + count - 1 + s_.offset();
     const std::int64_t unit = (b * s_.kv_heads + s_.kv_head(h)) * unit_size_;
-    const std::int64_t begin = s_.window > 0 ? std::max<std::int64_t>(0, first + s_.offset() - s_.window + 1) : 0;
-    const std::int64_t end = s_.causal ? std::min(s_.S, last + 1) : s_.S;
+    auto [begin, end] = s_.documents(b, first, count, s_.S);
+    if (s_.window > 0) begin = std::max(begin, first + s_.offset() - s_.window + 1);
+    if (s_.causal) end = std::min(end, last + 1);
     auto* scores = satformer::out<float>(buffers.scores);
     auto *sum = satformer::out<float>(buffers.sum), *maximum = satformer::out<float>(buffers.maximum);
     auto* accumulated = satformer::out<float>(buffers.accumulated);
@@ -162,7 +183,7 @@ class Forward {
       const std::int64_t key = tile * key_tile, at = unit + key * s_.D;
       multiply(Product<T>{count, key_tile, s_.D, q.at(first), q.stride, in<T>(keys_) + at, scores, false});
       table_.flash_softmax({scores, weights, key_tile, maximum, sum, accumulated, s_.D, s_.scale,
-                            s_.mask(first, count, key, std::min(key_tile, s_.S - key))},
+                            s_.mask(b, first, first, count, key, std::min(key_tile, s_.S - key))},
                            0, count);
       multiply(Product<T>{count, s_.D, key_tile, weights, key_tile, in<T>(values_) + at, accumulated, true});
     }
@@ -183,47 +204,47 @@ class Backward {
   Backward(const Shape& shape, const Table& table, at::ScalarType type)
       : s_(shape),
         table_(table),
-        padded_(tiles_of(s_.T, grad_tile) * grad_tile),
+        padded_(tiles_of(s_.T, grad_queries) * grad_queries),
         q_columns_(scratch(padded_ * s_.D, type, true)),
         q_rows_(scratch(padded_ * s_.D, type, true)),
         dout_columns_(scratch(padded_ * s_.D, type, true)),
         dout_rows_(scratch(padded_ * s_.D, type, true)),
         dq_(scratch(padded_ * s_.D, at::kFloat)),
         delta_(scratch(padded_, at::kFloat)),
-        scores_(scratch(grad_tile * grad_tile, at::kFloat)),
-        dweights_(scratch(grad_tile * grad_tile, at::kFloat)),
-        weights_(scratch(grad_tile * grad_tile, type)),
-        dscores_(scratch(grad_tile * grad_tile, type)),
-        dscores_rows_(scratch(grad_tile * grad_tile, type)),
-        key_columns_(scratch(grad_tile * s_.D, type)),
-        dk_(scratch(grad_tile * s_.D, at::kFloat)),
-        dv_(scratch(grad_tile * s_.D, at::kFloat)) {}
+        scores_(scratch(grad_keys * grad_queries, at::kFloat)),
+        dweights_(scratch(grad_keys * grad_queries, at::kFloat)),
+        weights_(scratch(grad_keys * grad_queries, type)),
+        dscores_(scratch(grad_keys * grad_queries, type)),
+        dscores_rows_(scratch(grad_keys * grad_queries, type)),
+        key_columns_(scratch(grad_keys * s_.D, type)),
+        dk_(scratch(grad_keys * s_.D, at::kFloat)),
+        dv_(scratch(grad_keys * s_.D, at::kFloat)) {}
 
   struct Gradients {
     Head<T> dq;
     float *dk, *dv;  // [S, D] each
   };
-  void run(Head<const T> q, Head<const T> k, Head<const T> v, Head<const T> out, Head<const T> dout,
+  void run(std::int64_t b, Head<const T> q, Head<const T> k, Head<const T> v, Head<const T> out, Head<const T> dout,
            const float* log_sum, const Gradients& to) {
     pack(q, out, dout);
-    for (std::int64_t key = 0; key < s_.S; key += grad_tile) key_rows(key, k, v, log_sum, to);
-    for (std::int64_t first = 0; first < s_.T; first += grad_tile) {
+    for (std::int64_t key = 0; key < s_.S; key += grad_keys) key_rows(b, key, k, v, log_sum, to);
+    for (std::int64_t first = 0; first < s_.T; first += grad_queries) {
       table_.flash_store_transposed(
-          {in<float>(dq_) + first * s_.D, to.dq.at(first), s_.D, grad_tile, to.dq.stride, s_.scale}, 0,
-          std::min(grad_tile, s_.T - first));
+          {in<float>(dq_) + first * s_.D, to.dq.at(first), s_.D, grad_queries, to.dq.stride, s_.scale}, 0,
+          std::min(grad_queries, s_.T - first));
     }
   }
 
  private:
   void pack(Head<const T> q, Head<const T> out, Head<const T> dout) {
-    for (std::int64_t first = 0; first < s_.T; first += grad_tile) {
-      const std::int64_t count = std::min(grad_tile, s_.T - first), to = first * s_.D;
-      table_.flash_pack_columns({q.at(first), satformer::out<T>(q_columns_) + to, s_.D, q.stride, grad_tile}, 0,
+    for (std::int64_t first = 0; first < s_.T; first += grad_queries) {
+      const std::int64_t count = std::min(grad_queries, s_.T - first), to = first * s_.D;
+      table_.flash_pack_columns({q.at(first), satformer::out<T>(q_columns_) + to, s_.D, q.stride, grad_queries}, 0,
                                 count);
-      table_.flash_pack_rows({q.at(first), satformer::out<T>(q_rows_) + to, s_.D, q.stride, grad_tile}, 0, count);
-      table_.flash_pack_columns({dout.at(first), satformer::out<T>(dout_columns_) + to, s_.D, dout.stride, grad_tile},
-                                0, count);
-      table_.flash_pack_rows({dout.at(first), satformer::out<T>(dout_rows_) + to, s_.D, dout.stride, grad_tile}, 0,
+      table_.flash_pack_rows({q.at(first), satformer::out<T>(q_rows_) + to, s_.D, q.stride, grad_queries}, 0, count);
+      table_.flash_pack_columns(
+          {dout.at(first), satformer::out<T>(dout_columns_) + to, s_.D, dout.stride, grad_queries}, 0, count);
+      table_.flash_pack_rows({dout.at(first), satformer::out<T>(dout_rows_) + to, s_.D, dout.stride, grad_queries}, 0,
                              count);
       table_.flash_delta(
           {out.at(first), dout.at(first), satformer::out<float>(delta_) + first, s_.D, out.stride, dout.stride}, 0,
@@ -232,37 +253,42 @@ class Backward {
     std::fill_n(satformer::out<float>(dq_), padded_ * s_.D, 0.0f);
   }
 
-  void key_rows(std::int64_t key, Head<const T> k, Head<const T> v, const float* log_sum, const Gradients& to) {
-    const std::int64_t count = std::min(grad_tile, s_.S - key), D = s_.D, offset = s_.offset();
-    const std::int64_t begin = s_.causal ? std::max<std::int64_t>(0, key - offset) : 0;
-    const std::int64_t end = s_.window > 0 ? std::min(s_.T, key + count - 1 + s_.window - offset) : s_.T;
+  void key_rows(std::int64_t b, std::int64_t key, Head<const T> k, Head<const T> v, const float* log_sum,
+                const Gradients& to) {
+    const std::int64_t count = std::min(grad_keys, s_.S - key), D = s_.D, offset = s_.offset();
+    auto [begin, end] = s_.documents(b, key, count, s_.T);
+    if (s_.causal) begin = std::max(begin, key - offset);
+    if (s_.window > 0) end = std::min(end, key + count - 1 + s_.window - offset);
     T *weights = satformer::out<T>(weights_), *dscores = satformer::out<T>(dscores_),
       *columns = satformer::out<T>(key_columns_);
     auto *scores = satformer::out<float>(scores_), *dweights = satformer::out<float>(dweights_);
     auto *dk = satformer::out<float>(dk_), *dv = satformer::out<float>(dv_);
-    if (count < grad_tile) {  // keys that are not there weigh nothing
-      for (T* rows : {weights, dscores}) std::fill_n(rows + count * grad_tile, (grad_tile - count) * grad_tile, T{});
-      std::fill_n(columns, D * grad_tile, T{});
+    if (count < grad_keys) {  // keys that are not there weigh nothing
+      for (T* rows : {weights, dscores}) {
+        std::fill_n(rows + count * grad_queries, (grad_keys - count) * grad_queries, T{});
+      }
+      std::fill_n(columns, D * grad_keys, T{});
     }
-    table_.flash_transpose({k.at(key), columns, D, k.stride, grad_tile}, 0, count);
+    table_.flash_transpose({k.at(key), columns, D, k.stride, grad_keys}, 0, count);
     std::fill_n(dk, count * D, 0.0f);
     std::fill_n(dv, count * D, 0.0f);
-    for (std::int64_t tile = begin / grad_tile; tile * grad_tile < end; ++tile) {
-      const std::int64_t first = tile * grad_tile, at = first * D;
-      multiply(Product<T>{count, grad_tile, D, k.at(key), k.stride, in<T>(q_columns_) + at, scores, false});
-      multiply(Product<T>{count, grad_tile, D, v.at(key), v.stride, in<T>(dout_columns_) + at, dweights, false});
-      table_.flash_grad({scores, dweights, weights, dscores, grad_tile, log_sum + first, in<float>(delta_) + first,
-                         s_.scale, s_.mask(first, std::min(grad_tile, s_.T - first), key, count)},
+    for (std::int64_t tile = begin / grad_queries; tile * grad_queries < end; ++tile) {
+      const std::int64_t first = tile * grad_queries, at = first * D;
+      multiply(Product<T>{count, grad_queries, D, k.at(key), k.stride, in<T>(q_columns_) + at, scores, false});
+      multiply(Product<T>{count, grad_queries, D, v.at(key), v.stride, in<T>(dout_columns_) + at, dweights, false});
+      table_.flash_grad({scores, dweights, weights, dscores, grad_queries, log_sum + first, in<float>(delta_) + first,
+                         s_.scale, s_.mask(b, key, first, std::min(grad_queries, s_.T - first), key, count)},
                         0, count);
-      multiply(Product<T>{count, D, grad_tile, weights, grad_tile, in<T>(dout_rows_) + at, dv, true});
-      multiply(Product<T>{count, D, grad_tile, dscores, grad_tile, in<T>(q_rows_) + at, dk, true});
+      multiply(Product<T>{count, D, grad_queries, weights, grad_queries, in<T>(dout_rows_) + at, dv, true});
+      multiply(Product<T>{count, D, grad_queries, dscores, grad_queries, in<T>(q_rows_) + at, dk, true});
       const T* packed = dscores;
       if constexpr (rows::packed_pair<T> != 1) {
-        table_.flash_pack_rows({dscores, satformer::out<T>(dscores_rows_), grad_tile, grad_tile, 0}, 0, grad_tile);
+        table_.flash_pack_rows({dscores, satformer::out<T>(dscores_rows_), grad_queries, grad_queries, 0}, 0,
+                               grad_keys);
         packed = in<T>(dscores_rows_);
       }
       multiply(
-          Product<T>{D, grad_tile, grad_tile, columns, grad_tile, packed, satformer::out<float>(dq_) + at, true});
+          Product<T>{D, grad_queries, grad_keys, columns, grad_keys, packed, satformer::out<float>(dq_) + at, true});
     }
     std::copy_n(dk, count * D, to.dk + key * D);
     std::copy_n(dv, count * D, to.dv + key * D);
@@ -277,7 +303,10 @@ class Backward {
 
 class TiledAttentionOp : public CpuOp {
  public:
-  explicit TiledAttentionOp(const Shape& shape) : s_(shape) {}
+  TiledAttentionOp(const Shape& shape, const DocumentBounds& documents) : documents_(documents), s_(shape) {
+    s_.document_begin = in<std::int64_t>(documents_.begin_BT);
+    s_.document_end = in<std::int64_t>(documents_.end_BT);
+  }
 
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     const at::Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
@@ -311,7 +340,7 @@ class TiledAttentionOp : public CpuOp {
           for (std::int64_t g = 0; g < groups; ++g) {
             const std::int64_t h = kv * groups + g;
             float* own = sum + (g == 0 ? 0 : 2 * size);
-            head_gradient.run(head<T>(q, b, h), head<T>(k, b, kv), head<T>(v, b, kv), head<T>(out, b, h),
+            head_gradient.run(b, head<T>(q, b, h), head<T>(k, b, kv), head<T>(v, b, kv), head<T>(out, b, h),
                               head<T>(dout, b, h), log_sum.const_data_ptr<float>() + (b * s_.H + h) * s_.T,
                               {head_out<T>(dq, b, h), own, own + size});
             for (std::int64_t e = 0; g > 0 && e < 2 * size; ++e) sum[e] += own[e];
@@ -326,6 +355,7 @@ class TiledAttentionOp : public CpuOp {
   }
 
  private:
+  DocumentBounds documents_;
   Shape s_;
 };
 
@@ -351,14 +381,37 @@ bool tiled_attention_fits(const at::Tensor& q, const at::Tensor& k) {
   return q.scalar_type() == at::kBFloat16 ? products_exist<rows::bf16>() : products_exist<float>();
 }
 
+std::optional<DocumentBounds> document_bounds(const at::Tensor& document_BT) {
+  const at::Tensor documents = document_BT.contiguous();
+  const std::int64_t B = documents.size(0), T = documents.size(1);
+  DocumentBounds bounds{at::empty_like(documents), at::empty_like(documents)};
+  for (std::int64_t b = 0; b < B; ++b) {
+    const auto* document = in<std::int64_t>(documents) + b * T;
+    auto *begin = out<std::int64_t>(bounds.begin_BT) + b * T, *end = out<std::int64_t>(bounds.end_BT) + b * T;
+    for (std::int64_t t = 0; t < T; ++t) {
+      if (t > 0 && document[t] < document[t - 1]) return std::nullopt;
+      begin[t] = t > 0 && document[t] == document[t - 1] ? begin[t - 1] : t;
+    }
+    for (std::int64_t t = T; t-- > 0;) end[t] = t + 1 < T && document[t] == document[t + 1] ? end[t + 1] : t + 1;
+  }
+  return bounds;
+}
+
 at::Tensor tiled_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
-                           std::optional<std::int64_t> window) {
-  const Shape shape{
-      q.size(0),          q.size(1), k.size(1),
-      q.size(2),          k.size(2), q.size(3),
-      window.value_or(0), causal,    static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(3))))};
+                           std::optional<std::int64_t> window, const DocumentBounds& documents) {
+  const Shape shape{q.size(0),
+                    q.size(1),
+                    k.size(1),
+                    q.size(2),
+                    k.size(2),
+                    q.size(3),
+                    window.value_or(0),
+                    causal,
+                    static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(3)))),
+                    nullptr,
+                    nullptr};
   const auto ready = [](const at::Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); };
-  return apply_op(std::make_shared<TiledAttentionOp>(shape), {ready(q), ready(k), ready(v)})[0];
+  return apply_op(std::make_shared<TiledAttentionOp>(shape, documents), {ready(q), ready(k), ready(v)})[0];
 }
 
 }  // namespace satformer::cpu

@@ -13,30 +13,38 @@ template <>
 inline constexpr int64_t packed_pair<bf16> = 2;
 
 // Query row r stands at position `query_position` + r; keys at `key_position` + i. A query sees keys at positions
-// (own - window, own] if causal, (own - window, infinity) otherwise; window <= 0: no window.
+// (own - window, own] if causal, (own - window, infinity) otherwise; window <= 0: no window. With documents it sees
+// none outside its own.
 struct TileMask {
   int64_t query_position, key_position;
   int64_t queries, keys;  // valid ones of the tile
   int64_t window;
   bool causal;
+  // Positions between which the document of each row lies (rows are queries, or keys in the gradient); null: one
+  // document.
+  const int64_t *document_begin, *document_end;
 };
+// [first, last) of `count` columns, the first of which stands at position `column`, without other documents.
+SATFORMER_HD void visible_columns(const TileMask& m, int64_t row, int64_t column, int64_t first, int64_t last,
+                                  int64_t count, int64_t* begin, int64_t* end) {
+  const int64_t least = m.document_begin && m.document_begin[row] > column ? m.document_begin[row] - column : 0;
+  const int64_t most = m.document_end && m.document_end[row] - column < count ? m.document_end[row] - column : count;
+  first = first < least ? least : first;
+  last = last > most ? most : last;
+  *begin = first < last ? first : 0;
+  *end = first < last ? last : 0;
+}
 // Visible keys of a query row, [*begin, *end) within the tile.
 SATFORMER_HD void visible_keys_of(const TileMask& m, int64_t row, int64_t* begin, int64_t* end) {
   const int64_t own = m.query_position + row - m.key_position;
-  int64_t first = m.window > 0 ? own - m.window + 1 : 0, last = m.causal ? own + 1 : m.keys;
-  first = first < 0 ? 0 : first;
-  last = last > m.keys ? m.keys : last;
-  *begin = first < last ? first : 0;
-  *end = first < last ? last : 0;
+  visible_columns(m, row, m.key_position, m.window > 0 ? own - m.window + 1 : 0, m.causal ? own + 1 : m.keys, m.keys,
+                  begin, end);
 }
 // Queries that see a key row, likewise.
 SATFORMER_HD void visible_queries_of(const TileMask& m, int64_t row, int64_t* begin, int64_t* end) {
   const int64_t own = m.key_position + row - m.query_position;
-  int64_t first = m.causal ? own : 0, last = m.window > 0 ? own + m.window : m.queries;
-  first = first < 0 ? 0 : first;
-  last = last > m.queries ? m.queries : last;
-  *begin = first < last ? first : 0;
-  *end = first < last ? last : 0;
+  visible_columns(m, row, m.query_position, m.causal ? own : 0, m.window > 0 ? own + m.window : m.queries, m.queries,
+                  begin, end);
 }
 
 // One tile of the online softmax, rows = queries: the running maximum and sum take in the tile's scores, what was

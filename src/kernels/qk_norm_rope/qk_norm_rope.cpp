@@ -1,19 +1,42 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
+
+#include <numbers>
 
 #include "base/error.h"
 #include "kernels/backend.h"
 
 namespace satformer {
 
-RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device) {
-  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
-  // Frequencies in fp32, as the authors compute them: 1 / theta^(2i/D).
+namespace {
+
+// In fp32, as the authors compute them: 1 / theta^(2i/D).
+at::Tensor rope_frequencies(std::int64_t head_dim, double theta, const at::TensorOptions& options) {
   const at::Tensor exponent = at::arange(0, head_dim, 2, options) / static_cast<double>(head_dim);
-  const at::Tensor frequency = at::pow(theta, exponent).reciprocal();
+  return at::pow(theta, exponent).reciprocal();
+}
+
+}  // namespace
+
+at::Tensor rope_factors(std::int64_t head_dim, double theta, const RopeScaling& s) {
+  const at::Tensor frequency = rope_frequencies(head_dim, theta, at::TensorOptions().dtype(at::kFloat));
+  const at::Tensor one = at::ones_like(frequency);
+  if (s.kind == RopeScaling::Kind::none) return one;
+  if (s.kind == RopeScaling::Kind::linear) return one / s.factor;
+  const at::Tensor turns = frequency * (static_cast<double>(s.original_positions) / (2 * std::numbers::pi));
+  const at::Tensor kept = ((turns - s.low) / (s.high - s.low)).clamp(0, 1);
+  return kept + (one - kept) / s.factor;
+}
+
+RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device,
+                          const RopeScaling& scaling) {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  at::Tensor frequency = rope_frequencies(head_dim, theta, options);
+  if (scaling.kind != RopeScaling::Kind::none) frequency *= rope_factors(head_dim, theta, scaling).to(device);
   const at::Tensor angle = at::outer(at::arange(positions, options), frequency);
   return {angle.cos(), angle.sin()};
 }

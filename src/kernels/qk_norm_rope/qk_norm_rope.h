@@ -10,7 +10,19 @@ namespace satformer {
 struct RopeTable {
   at::Tensor cos_PD, sin_PD;  // [positions, head_dim / 2], fp32
 };
-RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device);
+// Frequencies f changed for contexts longer than those of the first training. none: f. linear: f / factor. llama3
+// (Llama 3.1's): with t = original_positions f / 2 pi turns and s = clamp((t - low) / (high - low), 0, 1), s f + (1 -
+// s) f / factor.
+struct RopeScaling {
+  enum class Kind { none, linear, llama3 };
+  Kind kind = Kind::none;
+  double factor = 1, low = 1, high = 4;
+  std::int64_t original_positions = 8192;
+};
+// What every frequency is multiplied by, fp32 [head_dim / 2].
+at::Tensor rope_factors(std::int64_t head_dim, double theta, const RopeScaling& scaling);
+RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device,
+                          const RopeScaling& scaling = {});
 
 // x [B, T, H, D]; weight [D] or undefined (no norm); positions_BT int64, or undefined for positions 0..T-1.
 // The table is rounded to x's dtype before use. Differentiable in x and weight.

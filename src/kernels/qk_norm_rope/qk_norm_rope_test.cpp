@@ -1,5 +1,6 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +37,27 @@ TEST(QkNormRope, MatchesReference) {
     check({3, 64, 5, 6}, norm, {});
     check({3, 64, 11, 4}, norm, {});  // more rows than the GPU has teams
   }
+}
+
+// transformers' function for Llama 3.1 with theta 500, heads of 16, factor 8, 1 and 4 turns, 256 positions.
+TEST(QkNormRope, ScalesFrequenciesAsLlama3Does) {
+  const std::vector<double> frequencies = {1.0,
+                                           0.4598632752895355,
+                                           0.2114742398262024,
+                                           0.09617964178323746,
+                                           0.0163135789334774,
+                                           0.0025707141030579805,
+                                           0.0011821769876405597,
+                                           0.0005436398205347359};
+  const RopeScaling scaling{RopeScaling::Kind::llama3, 8, 1, 4, 256};
+  const RopeTable table = make_rope_table(3, 16, 500.0, at::kCPU, scaling);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    EXPECT_NEAR(table.sin_PD[2][static_cast<std::int64_t>(i)].item<double>(), std::sin(2 * frequencies[i]), 1e-6)
+        << i;
+  }
+  const at::Tensor linear = rope_factors(16, 500.0, {.kind = RopeScaling::Kind::linear, .factor = 4});
+  EXPECT_TRUE(linear.equal(at::full({8}, 0.25)));
+  EXPECT_TRUE(rope_factors(16, 500.0, {}).equal(at::full({8}, 1.0)));
 }
 
 TEST(QkNormRope, RotatesByPositionTimesFrequency) {

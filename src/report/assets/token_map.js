@@ -297,6 +297,24 @@
       });
     }
 
+    // Names over the tracks, those of groups first, each where the ones before it leave room. A group's name stays in
+    // sight while one of its tracks is.
+    placedNames(context, x) {
+      const spans = [];
+      this.tracks.forEach((track, i) => {
+        if (i > 0 && track.group !== "" && track.group === this.tracks[i - 1].group) spans[spans.length - 1].end = i + 1;
+        else spans.push({ name: track.group || track.name, grouped: track.group !== "", begin: i, end: i + 1 });
+      });
+      const placed = [];
+      for (const span of [...spans.filter((s) => s.grouped), ...spans.filter((s) => !s.grouped)]) {
+        const width = context.measureText(span.name).width;
+        const at = Math.max(x(span.begin), Math.min(this.left, x(span.end) - width - 2)) + 1;
+        const end = at + width + 10;
+        if (placed.every((other) => end <= other.at || at >= other.end)) placed.push({ name: span.name, at, end });
+      }
+      return placed;
+    }
+
     // Names of groups where they have room, and a mark over the chosen track.
     drawHeader(context, width, x) {
       context.fillStyle = this.colours.paper;
@@ -307,14 +325,7 @@
       context.clip();
       context.font = smallFont;
       context.fillStyle = this.colours.soft;
-      let free = -1e9;
-      this.tracks.forEach((track, i) => {
-        const starts = i === 0 || track.group === "" || track.group !== this.tracks[i - 1].group;
-        const name = track.group || track.name;
-        if (!starts || x(i) < free) return;
-        context.fillText(name, x(i) + 1, 11);
-        free = x(i) + context.measureText(name).width + 10;
-      });
+      for (const { name, at } of this.placedNames(context, x)) context.fillText(name, at, 11);
       context.fillStyle = this.colours.accent;
       const middle = x(this.track) + this.cellWidth / 2;
       context.beginPath();

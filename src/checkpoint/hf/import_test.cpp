@@ -1,0 +1,168 @@
+// What config.json of other programs becomes, and what is refused.
+#include "checkpoint/hf/import.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/test_error.h"
+#include "checkpoint/hf/export.h"
+#include "io/file.h"
+#include "io/test_folder.h"
+#include "models/registry.h"
+
+namespace satformer {
+namespace {
+
+class HfConfig : public ::testing::Test {
+ protected:
+  void write(const Json& json) const { write_file_atomic(folder_ / "config.json", json.dump()); }
+  ForeignConfig read(const Json& json) const {
+    write(json);
+    return read_hf_config(folder_.path());
+  }
+  std::string refused(const Json& json, ExitCode code = ExitCode::checkpoint) const {
+    write(json);
+    return error_text([&] { read_hf_config(folder_.path()); }, code);
+  }
+  static Json llama(const Json& more = Json::object()) {
+    Json json = {{"model_type", "llama"},    {"vocab_size", 100},
+                 {"hidden_size", 48},        {"num_hidden_layers", 2},
+                 {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                 {"intermediate_size", 96},  {"max_position_embeddings", 64}};
+    json.update(more);
+    return json;
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(HfConfig, LlamaIsATransformer) {
+  const ForeignConfig foreign =
+      read(llama({{"rms_norm_eps", 1e-5}, {"rope_theta", 500000.0}, {"tie_word_embeddings", true}}));
+  EXPECT_EQ(foreign.architecture, "transformer");
+  EXPECT_TRUE(foreign.llama_names);
+  const ModelConfig& c = foreign.config;
+  EXPECT_EQ(c.kv_heads(), 2);
+  EXPECT_EQ(c.head_dim(), 12);
+  EXPECT_FALSE(c.head_size);
+  EXPECT_EQ(c.ffn_size(0), 96);
+  EXPECT_EQ(c.norm_eps, 1e-5);
+  EXPECT_EQ(c.rope_theta, 500000.0);
+  EXPECT_EQ(c.rope_type, "default");
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_FALSE(c.qk_norm);
+  EXPECT_FALSE(c.qkv_bias);
+  EXPECT_FALSE(c.window_size);
+}
+
+TEST_F(HfConfig, TypesImplyTheirParts) {
+  EXPECT_TRUE(read(llama({{"model_type", "qwen2"}})).config.qkv_bias);
+  EXPECT_FALSE(read(llama({{"model_type", "qwen2"}, {"sliding_window", 8}})).config.window_size);
+  EXPECT_EQ(read(llama({{"model_type", "mistral"}, {"sliding_window", 8}})).config.window_size, 8);
+  const ModelConfig qwen3 = read(llama({{"model_type", "qwen3"}, {"head_dim", 12}})).config;
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.qk_norm_eps, qwen3.norm_eps);
+}
+
+TEST_F(HfConfig, HeadsMayHaveAWidthOfTheirOwn) {
+  const ModelConfig wide = read(llama({{"head_dim", 16}})).config;
+  EXPECT_EQ(wide.head_dim(), 16);
+  EXPECT_EQ(wide.heads_width(), 64);
+  EXPECT_EQ(read(llama({{"model_type", "qwen3"}})).config.head_dim(), 128);  // that type's default
+  EXPECT_NE(refused(llama({{"head_dim", 7}}), ExitCode::config).find("odd"), std::string::npos);
+}
+
+TEST_F(HfConfig, ScaledRotaryEmbeddings) {
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 32.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 8192}};
+  for (const Json& json : {llama({{"rope_scaling", llama3}, {"rope_theta", 500000.0}}), [&] {
+                             Json all = llama3;
+                             all["rope_theta"] = 500000.0;
+                             return llama({{"rope_parameters", all}});
+                           }()}) {
+    const ModelConfig c = read(json).config;
+    EXPECT_EQ(c.rope_type, "llama3");
+    EXPECT_EQ(c.rope_factor, 32);
+    EXPECT_EQ(c.rope_original_positions, 8192);
+    EXPECT_EQ(c.rope_theta, 500000.0);
+  }
+  EXPECT_EQ(read(llama({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}})).config.rope_factor, 2);
+  EXPECT_EQ(read(llama({{"rope_scaling", nullptr}})).config.rope_type, "default");
+  for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    Json cut = llama3;
+    cut.erase(key);
+    const std::string error = refused(llama({{"rope_scaling", cut}}));
+    EXPECT_NE(error.find(concat("'", key, "' is missing")), std::string::npos) << error;
+  }
+  EXPECT_NE(refused(llama({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}})).find("'yarn'"),
+            std::string::npos);
+  refused(llama({{"rope_scaling", "llama3"}}));
+  refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", "two"}}}}));
+  refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 0.5}}}}), ExitCode::config);
+}
+
+TEST_F(HfConfig, RefusesByName) {
+  const std::vector<std::pair<Json, std::string>> cases = {
+      {{{"model_type", "lama"}}, "Did you mean 'llama'"},
+      {{{"model_type", "gpt2"}}, "LayerNorm"},
+      {{{"model_type", 3}}, "model_type 3: expected a text"},
+      {{{"vocab_size", nullptr}}, "'vocab_size' is missing"},
+      {{{"vocab_size", "many"}}, "vocab_size \"many\": expected a positive whole number"},
+      {{{"num_attention_heads", 0}}, "num_attention_heads 0"},
+      {{{"hidden_act", "gelu"}}, "only silu"},
+      {{{"attention_bias", true}}, "output projection"},
+      {{{"mlp_bias", true}}, "feed-forward"},
+      {{{"tie_word_embeddings", "yes"}}, "expected true or false"},
+      {{{"num_local_experts", 8}}, "experts"},
+      {{{"quantization_config", {{"bits", 4}}}}, "quantised"},
+      {{{"partial_rotary_factor", 0.5}}, "part of each head"},
+      {{{"layer_types", {"full_attention", "sliding_attention"}}}, "full attention"},
+      {{{"eos_token_id", -2}}, "eos_token_id -2"},
+  };
+  for (const auto& [change, text] : cases) {
+    const std::string error = refused(llama(change));
+    EXPECT_NE(error.find(text), std::string::npos) << error;
+    EXPECT_NE(error.find("config.json"), std::string::npos) << error;
+  }
+  refused(Json::array());
+  const std::string nowhere = folder_ / "nowhere";
+  error_text([&] { read_hf_config(nowhere); }, ExitCode::checkpoint);
+}
+
+// What an export says of a model is read as that model.
+TEST_F(HfConfig, ExportsComeBack) {
+  write_file_atomic(folder_ / "model.safetensors", "");  // a model's folder has weights
+  for (const Architecture& a : architectures()) {
+    for (const bool scaled : {false, true}) {
+      ModelConfig c = default_model_config(a);
+      c.vocab_size = 50;
+      c.hidden_size = 32;
+      c.num_hidden_layers = 3;
+      c.num_heads = 4;
+      c.intermediate_size = 64;
+      if (scaled) {
+        c.head_size = 12;
+        c.rope_type = "llama3";
+        c.rope_factor = 8;
+      }
+      const auto model = make_model(a, c, at::Device(at::kMeta));
+      const HfForm form = hf_form(c);
+      const ForeignConfig back = read(hf_config(*model, form, {1, 2}));
+      EXPECT_EQ(back.architecture, a.name);
+      EXPECT_EQ(back.llama_names, form != HfForm::own);
+      EXPECT_EQ(back.config.head_dim(), c.head_dim()) << a.name;
+      EXPECT_EQ(back.config.rope_type, c.rope_type) << a.name;
+      EXPECT_EQ(back.config.rope_factor, c.rope_factor) << a.name;
+      EXPECT_EQ(back.config.ffn_size(1), c.ffn_size(1)) << a.name;
+      EXPECT_EQ(back.config.effective_value_path(), c.effective_value_path()) << a.name;
+      EXPECT_EQ(back.config.residual_routing, c.residual_routing) << a.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace satformer
