@@ -141,6 +141,7 @@ TEST(ValueOptions, KeysOfOtherPathsAreUnused) {
   };
   EXPECT_TRUE(has(unread("plain", "own"), "value_gate_granularity"));
   EXPECT_TRUE(has(unread("plain", "own"), "value_layers"));
+  EXPECT_TRUE(has(unread("plain", "own"), "rope_low_freq_factor"));
   EXPECT_TRUE(has(unread("plain", "own"), "lime_keys"));
   EXPECT_TRUE(has(unread("plain", "resformer"), "value_place"));
   EXPECT_FALSE(has(unread("plain", "resformer"), "value_layers"));

@@ -306,6 +306,25 @@ TEST(SatFormerValues, InitialStandardDeviations) {
   EXPECT_NEAR(w.norm().item<double>() / std::sqrt(static_cast<double>(w.numel())), c.gate_init_std(), 0.03);
 }
 
+TEST(SatFormerValues, BiasesAndStaticGatesStartWhereTheyAreTold) {
+  for (const bool is_static : {false, true}) {
+    ModelConfig c = testing::small_config("plain", "satformer");
+    if (is_static) c.value_gate_granularity = "static";
+    c.value_residual_proj_bias = !is_static;
+    c.value_gate_bias_init = 0.75;
+    ParameterStore store{at::Device(at::kCPU)};
+    make_value_path(c, store);
+    store.initialise(1);
+    int found = 0;
+    for (const Parameter& p : store.list()) {
+      if (!p.name.ends_with(is_static ? ".alpha" : "alpha_proj.bias")) continue;
+      EXPECT_TRUE(p.value.detach().eq(0.75).all().item<bool>()) << p.name;
+      ++found;
+    }
+    EXPECT_EQ(found, 2);
+  }
+}
+
 TEST(Relatives, FixedSvFormerAndNeutreno) {
   struct Case {
     const char *path, *neutreno_values;

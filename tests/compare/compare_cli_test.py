@@ -146,7 +146,7 @@ class Compare(unittest.TestCase):
         with open(os.path.join(broken, "train"), "w") as f:  # a file where the run folder should be
             f.write("in the way")
         _, err = self.compare(code=1)
-        self.assertIn("1 run of 4 failed", err)
+        self.assertIn("1 of 4 runs failed", err)
         self.assertIn("'transformer', seed 2", err)
         self.assertIn("preliminary", " ".join(self.report()["findings"]))
         os.remove(os.path.join(broken, "train"))

@@ -297,16 +297,16 @@
       });
     }
 
-    // Names over the tracks, those of groups first, each where the ones before it leave room. A group's name stays in
-    // sight while one of its tracks is.
+    // Names over the tracks, those of the largest groups first, each where the ones before it leave room. A group's name
+    // stays in sight while one of its tracks is.
     placedNames(context, x) {
       const spans = [];
       this.tracks.forEach((track, i) => {
         if (i > 0 && track.group !== "" && track.group === this.tracks[i - 1].group) spans[spans.length - 1].end = i + 1;
-        else spans.push({ name: track.group || track.name, grouped: track.group !== "", begin: i, end: i + 1 });
+        else spans.push({ name: track.group || track.name, begin: i, end: i + 1 });
       });
       const placed = [];
-      for (const span of [...spans.filter((s) => s.grouped), ...spans.filter((s) => !s.grouped)]) {
+      for (const span of spans.sort((a, b) => b.end - b.begin - a.end + a.begin)) {
         const width = context.measureText(span.name).width;
         const at = Math.max(x(span.begin), Math.min(this.left, x(span.end) - width - 2)) + 1;
         const end = at + width + 10;
