@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "kernels/rms_norm/rms_norm.h"
 
 namespace satformer {
 namespace {
@@ -32,9 +31,8 @@ T& entry(std::vector<T>& list, std::int64_t layer) {
 }  // namespace
 
 LogitLens::LogitLens(const Model& model)
-    : norm_(parameter(model, "model.norm.weight")),
+    : norm_(Norm::of_model(model.config(), "model.norm", model.parameters())),
       head_(parameter(model, "lm_head.weight")),
-      eps_(model.config().norm_eps),
       dtype_(model.compute_dtype()) {
   if (!head_.defined()) head_ = parameter(model, "model.embeddings.weight");
   head_ = head_.to(dtype_);
@@ -42,7 +40,7 @@ LogitLens::LogitLens(const Model& model)
 
 void LogitLens::block_output(std::int64_t layer, const at::Tensor& x_BTC) {
   at::NoGradGuard no_grad;
-  const at::Tensor h = rms_norm(x_BTC.flatten(0, 1).contiguous(), norm_, eps_);
+  const at::Tensor h = norm_(x_BTC.flatten(0, 1).contiguous());
   at::Tensor greedy;
   const at::Tensor losses = token_losses(h, head_, targets_, &greedy);
   Sums& s = entry(sums_, layer);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nn/model.h"
+#include "nn/norm.h"
 
 namespace satformer {
 
@@ -24,8 +25,8 @@ class LogitLens : public LayerObserver {
   struct Sums {
     double loss = 0, hits = 0, targets = 0;
   };
-  at::Tensor norm_, head_;
-  double eps_;
+  Norm norm_;
+  at::Tensor head_;
   at::ScalarType dtype_;
   at::Tensor targets_;
   std::vector<Sums> sums_;

@@ -62,13 +62,21 @@ void load_weights(Model& model, const std::string& path, const TensorNames& tens
            did_you_mean(name, file.names()));
     }
     const TensorView view = file.read(name);
-    if (at::IntArrayRef(view.shape) != p.value.sizes()) {
+    const auto check_shape = [&](at::IntArrayRef shape) {
+      if (shape == p.value.sizes()) return;
       fail(ExitCode::checkpoint, path, ": tensor '", name, "' has shape ", shape_text(view.shape),
-           ", the model expects ", shape_text(p.value.sizes()));
-    }
+           ", the model expects ", shape_text(p.value.sizes()),
+           tensor_names.converted ? concat(" of it for ", p.name) : std::string());
+    };
+    if (!tensor_names.converted) check_shape(view.shape);
     used.insert(name);
-    if (p.value.is_meta()) continue;
-    const at::Tensor loaded = tensor_from_view(view);
+    if (p.value.is_meta() && !tensor_names.converted) continue;
+    at::Tensor loaded = tensor_from_view(view);
+    if (tensor_names.converted) {
+      loaded = tensor_names.converted(p.name, loaded);
+      check_shape(loaded.sizes());
+      if (p.value.is_meta()) continue;
+    }
     if (!loaded.is_floating_point()) {
       fail(ExitCode::checkpoint, path, ": tensor '", name, "' has type ", view.dtype,
            ", expected a floating-point type");

@@ -35,6 +35,8 @@ LoadedModel describe_model(const std::string& path, at::Device device);
 struct TensorNames {
   std::function<std::string(const std::string& parameter)> in_file;  // of a parameter; empty: the same
   std::function<bool(const std::string& name)> ignored;              // tensors of the file that say nothing
+  // The parameter from that tensor, which holds it in another form.
+  std::function<at::Tensor(const std::string& parameter, const at::Tensor& in_file)> converted;
 };
 void load_weights(Model& model, const std::string& path, const TensorNames& names = {});
 // The weights of a model folder: model.safetensors, pytorch_model.bin, or the index of either's parts.

@@ -77,6 +77,7 @@ std::vector<std::string> unread_model_keys(const ModelConfig& config) {
   };
   for (const Architecture& a : architectures()) sort_in(in_use(a), a.own_keys);
   for (const ValuePathKeys& p : unnamed_value_paths()) sort_in(p.value_path == config.value_path, p.keys);
+  sort_in(config.position_type == "rotary", {"rope_theta", "rope_type", "rope_factor"});
   sort_in(config.rope_type == "llama3", {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_positions"});
   for (const std::string& key : read) std::erase(unread, key);  // a key of two is read if either is in use
   std::sort(unread.begin(), unread.end());

@@ -1,5 +1,7 @@
 #include "nn/attention_layer.h"
 
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -32,6 +34,9 @@ AttentionLayer::AttentionLayer(const ModelConfig& config, std::int64_t layer, do
   input_projection("k_proj", kv, k_weight_, k_bias_);
   if (config.projects_values(layer)) input_projection("v_proj", kv, v_weight_, v_bias_);
   o_weight_ = projection("o_proj", C, config.heads_width(), output_init_scale);
+  if (config.linear_bias) {
+    o_bias_ = store.add(prefix + "o_proj.bias", {C}, Init::constant(0), ParamKind::bias, "attention");
+  }
   if (config.qk_norm) {
     q_norm_weight_ = store.add(prefix + "q_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
     k_norm_weight_ = store.add(prefix + "k_norm.weight", {head_dim_}, Init::constant(1), ParamKind::norm, "norm");
@@ -65,20 +70,23 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
   at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
   out_BTHD = value_path.add_to_output(layer_, input.v, out_BTHD, values, context);
-  const auto project = [&](at::Tensor heads_BTHD) {
-    if (pass.query_valid_BT.defined()) {
-      heads_BTHD = heads_BTHD.masked_fill(pass.query_valid_BT.logical_not().unsqueeze(-1).unsqueeze(-1), 0.0);
-    }
-    return w.linear(heads_BTHD.reshape({B, T, num_heads_ * head_dim_}), o_weight_);
+  const auto project = [&](at::Tensor heads_BTHD, const at::Tensor& bias) {
+    const auto without_pads = [&](const at::Tensor& x) {
+      if (!pass.query_valid_BT.defined()) return x;
+      at::Tensor pad = pass.query_valid_BT.logical_not().unsqueeze(-1);
+      return x.masked_fill(x.dim() == 4 ? pad.unsqueeze(-1) : pad, 0.0);
+    };
+    const at::Tensor y = w.linear(without_pads(heads_BTHD).reshape({B, T, num_heads_ * head_dim_}), o_weight_, bias);
+    return bias.defined() ? without_pads(y) : y;
   };
-  const at::Tensor output_BTC = project(out_BTHD);
+  const at::Tensor output_BTC = project(out_BTHD, o_bias_);
   if (context.observer) {
     AttentionView view{output_BTC, {}, {}};
     if (!pass.cache) {
-      view.attend = [&](const at::Tensor& v) { return project(attention(q_BTHD, k_BTHD, v, pass.mask)); };
+      view.attend = [&](const at::Tensor& v) { return project(attention(q_BTHD, k_BTHD, v, pass.mask), o_bias_); };
     }
     view.project = [&](const at::Tensor& v) {
-      return project(add_over_groups(at::zeros(out_BTHD.sizes(), v.options()), v));
+      return project(add_over_groups(at::zeros(out_BTHD.sizes(), v.options()), v), {});
     };
     context.observer->attention(layer_, view);
   }
@@ -89,13 +97,28 @@ MlpLayer::MlpLayer(const ModelConfig& config, std::int64_t layer, double output_
   const std::string prefix = concat("model.layers.", layer, ".mlp.");
   const std::int64_t C = config.hidden_size, F = config.ffn_size(layer);
   const Init init = Init::normal(config.initializer_range);
-  gate_weight_ = store.add(prefix + "gate_proj.weight", {F, C}, init, ParamKind::matrix, "mlp");
+  if (config.mlp_type == "gated") {
+    gate_weight_ = store.add(prefix + "gate_proj.weight", {F, C}, init, ParamKind::matrix, "mlp");
+  }
+  activation_ = config.hidden_act;
   up_weight_ = store.add(prefix + "up_proj.weight", {F, C}, init, ParamKind::matrix, "mlp");
   down_weight_ = store.add(prefix + "down_proj.weight", {C, F},
                            Init::normal(config.initializer_range * output_init_scale), ParamKind::matrix, "mlp");
+  if (config.mlp_type == "plain" && config.linear_bias) {
+    up_bias_ = store.add(prefix + "up_proj.bias", {F}, Init::constant(0), ParamKind::bias, "mlp");
+    down_bias_ = store.add(prefix + "down_proj.bias", {C}, Init::constant(0), ParamKind::bias, "mlp");
+  }
 }
 
 at::Tensor MlpLayer::forward(const at::Tensor& input_BTC, ComputeWeights& w) const {
+  if (!gate_weight_.defined()) {
+    const at::Tensor up = w.linear(input_BTC, up_weight_, up_bias_);
+    const at::Tensor active = row_by_row(up, [&](const at::Tensor& x) {
+      if (activation_ == "relu") return at::relu(x);
+      return at::gelu(x, activation_ == "gelu_new" ? "tanh" : "none");
+    });
+    return w.linear(active, down_weight_, down_bias_);
+  }
   if (!w.is_packed(gate_weight_) && !few_rows(input_BTC)) {
     return gated_mlp(input_BTC, w(gate_weight_), w(up_weight_), w(down_weight_));
   }

@@ -33,17 +33,20 @@ class AttentionLayer {
   double qk_norm_eps_;
   at::Tensor q_weight_, k_weight_, v_weight_, o_weight_;  // v undefined where the layer projects no values
   at::Tensor q_bias_, k_bias_, v_bias_;                   // undefined without qkv_bias
+  at::Tensor o_bias_;                                     // undefined without linear_bias
   at::Tensor q_norm_weight_, k_norm_weight_;              // undefined without qk_norm
 };
 
-// The gated feed-forward sublayer.
+// The feed-forward sublayer: down(swish(gate x) * up x), or down(act(up x)) with biases where the config has them.
 class MlpLayer {
  public:
   MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store);
   at::Tensor forward(const at::Tensor& input_BTC, ComputeWeights& weights) const;
 
  private:
-  at::Tensor gate_weight_, up_weight_, down_weight_;
+  std::string activation_;
+  at::Tensor gate_weight_, up_weight_, down_weight_;  // gate undefined: plain
+  at::Tensor up_bias_, down_bias_;                    // undefined without them
 };
 
 }  // namespace satformer

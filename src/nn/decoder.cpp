@@ -21,6 +21,10 @@ class Decoder : public Model {
     const std::int64_t V = config.vocab_size, C = config.hidden_size;
     const Init normal = Init::normal(config.initializer_range);
     embedding_ = store_.add("model.embeddings.weight", {V, C}, normal, ParamKind::embedding, "embedding");
+    if (config.position_type == "learned") {
+      positions_ = store_.add("model.positions.weight", {config.max_position_embeddings, C}, normal,
+                              ParamKind::embedding, "positions");
+    }
     stack_ = std::make_unique<LayerStack>(config, store_);
     head_ = config.tie_word_embeddings ? embedding_
                                        : store_.add("lm_head.weight", {V, C}, normal, ParamKind::embedding, "head");
@@ -61,7 +65,7 @@ class Decoder : public Model {
   ModelConfig config_;
   ParameterStore store_;
   ComputeWeights weights_;
-  at::Tensor embedding_, head_;
+  at::Tensor embedding_, positions_, head_;  // positions undefined where they are rotary
   std::unique_ptr<LayerStack> stack_;
 };
 
@@ -130,7 +134,12 @@ PassContext Decoder::prepare_pass(const at::Tensor& ids_BT, const ForwardOptions
 
 at::Tensor Decoder::hidden(const at::Tensor& ids_BT, const ForwardOptions& options) {
   const PassContext pass = prepare_pass(ids_BT, options);
-  const at::Tensor embedded = at::embedding(embedding_, ids_BT).to(weights_.dtype());
+  at::Tensor embedded = at::embedding(embedding_, ids_BT);
+  if (positions_.defined()) {
+    embedded = embedded + (pass.positions_BT.defined() ? at::embedding(positions_, pass.positions_BT)
+                                                       : positions_.narrow(0, 0, ids_BT.size(1)));
+  }
+  embedded = embedded.to(weights_.dtype());
   const at::Tensor states = stack_->forward(embedded, pass, weights_, {options.observer, options.recompute_layers});
   if (options.cache) options.cache->end_block();
   return states;

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "kernels/autograd.h"
-#include "kernels/rms_norm/rms_norm.h"
 
 namespace satformer {
 
@@ -17,7 +16,7 @@ LayerStack::LayerStack(const ModelConfig& config, ParameterStore& store)
     attention_.emplace_back(config, layer, routing_->output_init_scale(), store);
     mlp_.emplace_back(config, layer, routing_->output_init_scale(), store);
   }
-  norm_ = store.add("model.norm.weight", {config.hidden_size}, Init::constant(1), ParamKind::norm, "norm");
+  norm_ = std::make_unique<Norm>(config, "model.norm", store);
 }
 
 void LayerStack::run_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
@@ -80,8 +79,10 @@ at::Tensor LayerStack::forward(const at::Tensor& embedded_BTC, PassContext pass,
                                const Options& options) {
   if (!rope_.cos_PD.defined()) {
     const at::NoGradGuard no_grad;
-    rope_ = make_rope_table(config_.max_position_embeddings, config_.head_dim(), config_.rope_theta, device_,
-                            config_.rope_scaling());
+    const bool rotary = config_.position_type == "rotary";
+    rope_ = !rotary ? no_rotation(config_.max_position_embeddings, config_.head_dim(), device_)
+                    : make_rope_table(config_.max_position_embeddings, config_.head_dim(), config_.rope_theta,
+                                      device_, config_.rope_scaling());
   }
   pass.rope = rope_;
   StreamState streams = routing_->begin(embedded_BTC);
@@ -93,7 +94,7 @@ at::Tensor LayerStack::forward(const at::Tensor& embedded_BTC, PassContext pass,
       run_layer(layer, streams, values, pass, weights, options.observer);
     }
   }
-  return rms_norm(routing_->finish(streams), norm_, config_.norm_eps);
+  return (*norm_)(routing_->finish(streams));
 }
 
 }  // namespace satformer

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/attention_layer.h"
+#include "nn/norm.h"
 
 namespace satformer {
 
@@ -34,7 +35,7 @@ class LayerStack {
   std::unique_ptr<ValuePath> value_path_;
   std::vector<AttentionLayer> attention_;
   std::vector<MlpLayer> mlp_;
-  at::Tensor norm_;
+  std::unique_ptr<Norm> norm_;
   RopeTable rope_;
 };
 

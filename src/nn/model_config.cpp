@@ -107,6 +107,8 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("qk_norm_eps", &qk_norm_eps, "Its epsilon", positive());
   v.field("window_size", &window_size, "Keys that a query sees, itself included (null: all earlier ones)",
           at_least(1));
+  v.field("position_type", &position_type, "Rotary embeddings, or learned vectors added to the tokens'",
+          one_of({"rotary", "learned"}));
   v.field("rope_theta", &rope_theta, "Base of the rotary frequencies", positive());
   v.field("rope_type", &rope_type, "Frequencies for contexts longer than first trained on: unchanged, or scaled",
           one_of({"default", "linear", "llama3"}));
@@ -117,12 +119,22 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("rope_original_positions", &rope_original_positions, "llama3: the original context", between(1, 1 << 26));
   v.field("max_position_embeddings", &max_position_embeddings, "Longest context", between(1, 1 << 26));
   v.field("hidden_ratio", &hidden_ratio,
-          "Feed-forward width / hidden size, times 3/2, where intermediate_size is null", between(1, 1024));
+          "Feed-forward width / hidden size (times 3/2 where gated), where intermediate_size is null",
+          between(1, 1024));
   v.field("intermediate_size", &intermediate_size, "Feed-forward width (null: from hidden_ratio)",
           between(1, 1 << 24));
-  v.field("hidden_act", &hidden_act, "Activation of the gated feed-forward", one_of({"swish", "silu"}));
+  v.field("mlp_type", &mlp_type, "Feed-forward: gated (down(act(gate x) * up x)) or plain (down(act(up x)))",
+          one_of({"gated", "plain"}));
+  v.field("hidden_act", &hidden_act,
+          "Activation of the feed-forward: swish (silu) where it is gated; gelu, gelu_new (tanh's form) or relu "
+          "where plain",
+          one_of({"swish", "silu", "gelu", "gelu_new", "relu"}));
+  v.field("linear_bias", &linear_bias,
+          "Bias on attention's output projection and on the matrices of a plain feed-forward");
   v.field("initializer_range", &initializer_range, "Standard deviation of initial matrices", at_least(0));
-  v.field("norm_eps", &norm_eps, "Epsilon of the RMS norms", positive());
+  v.field("norm_type", &norm_type, "Norms before sublayers and at the end: rms, or layer (LayerNorm, with bias)",
+          one_of({"rms", "layer"}));
+  v.field("norm_eps", &norm_eps, "Epsilon of these norms", positive());
   v.field("use_cache", &use_cache, "Whether generation caches keys and values", no_effect());
   v.field("pad_token_id", &pad_token_id, "Padding id (null: none)", at_least(0));
   v.field("bos_token_id", &bos_token_id, "Begin-of-sequence id", at_least(0));
@@ -197,6 +209,13 @@ void ModelConfig::validate() const {
   check(!head_size || *head_size % 2 == 0, "head_dim ", head_dim(), " is odd; rotary embeddings need an even one");
   check(head_dim() % 2 == 0, "the head size hidden_size / num_heads = ", hidden_size, " / ", num_heads, " = ",
         head_dim(), " is odd; rotary embeddings need an even one");
+  const bool swish = hidden_act == "swish" || hidden_act == "silu";
+  check(swish == (mlp_type == "gated"), "hidden_act '", hidden_act, "' does not go with mlp_type '", mlp_type,
+        "', but ", mlp_type == "gated" ? "swish" : "gelu, gelu_new and relu", mlp_type == "gated" ? " does" : " do");
+  check(norm_type == "rms" || residual_routing == "plain", "norm_type '", norm_type,
+        "' is for residual_routing 'plain' alone, not '", residual_routing, "'");
+  check(rope_type == "default" || position_type == "rotary", "rope_type '", rope_type,
+        "' has no use: position_type is '", position_type, "'");
   check(rope_type != "default" || rope_factor == 1, "rope_factor ", rope_factor,
         " has no use: rope_type is 'default'");
   check(rope_type != "llama3" || rope_low_freq_factor < rope_high_freq_factor, "rope_low_freq_factor ",
@@ -223,6 +242,7 @@ RopeScaling ModelConfig::rope_scaling() const {
 std::int64_t ModelConfig::ffn_size(std::int64_t layer) const {
   if (residual_routing != "mudd") {
     if (intermediate_size) return *intermediate_size;
+    if (mlp_type == "plain") return hidden_size * hidden_ratio;
     const auto wanted = static_cast<std::int64_t>(static_cast<double>(hidden_size * hidden_ratio * 2) / 3.0);
     return 256 * ((wanted + 255) / 256);
   }

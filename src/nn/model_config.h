@@ -24,14 +24,18 @@ struct ModelConfig {
   double qk_norm_eps = 1e-5;
   std::optional<std::int64_t> window_size;
   double rope_theta = 10000.0;
-  std::string rope_type = "default";  // default | linear | llama3 (kernels/qk_norm_rope)
+  std::string position_type = "rotary";  // rotary | learned
+  std::string rope_type = "default";     // default | linear | llama3 (kernels/qk_norm_rope)
   double rope_factor = 1, rope_low_freq_factor = 1, rope_high_freq_factor = 4;
   std::int64_t rope_original_positions = 8192;
   std::int64_t max_position_embeddings = 2048;
   std::int64_t hidden_ratio = 4;
   std::optional<std::int64_t> intermediate_size;
+  std::string mlp_type = "gated";  // gated | plain
   std::string hidden_act = "swish";
+  bool linear_bias = false;
   double initializer_range = 0.02;
+  std::string norm_type = "rms";  // rms | layer
   double norm_eps = 1e-6;
   bool use_cache = true;
   std::optional<std::int64_t> pad_token_id;

@@ -37,7 +37,8 @@ ParameterCount count_parameters(const Model& model) {
   for (const Parameter& p : model.parameters().list()) {
     const std::int64_t elements = p.value.numel();
     count.total += elements;
-    if (p.kind != ParamKind::embedding || model.config().tie_word_embeddings) count.matmul += elements;
+    const bool in_product = p.kind != ParamKind::embedding || model.config().tie_word_embeddings;
+    if (in_product && p.part != "positions") count.matmul += elements;
     auto it =
         std::find_if(count.parts.begin(), count.parts.end(), [&](const auto& part) { return part.first == p.part; });
     if (it == count.parts.end()) it = count.parts.insert(it, {p.part, 0});

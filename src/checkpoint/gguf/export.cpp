@@ -75,6 +75,10 @@ std::string gguf_architecture(const ModelConfig& c) {
   if (c.effective_value_path() != "own") no_decoder("its value path is '", c.effective_value_path(), "'");
   if (c.residual_routing != "plain") no_decoder("its residual routing is '", c.residual_routing, "'");
   if (c.window_size) no_decoder("its attention has a window (window_size ", *c.window_size, ")");
+  if (c.norm_type != "rms") no_decoder("its norms are LayerNorms");
+  if (c.position_type != "rotary") no_decoder("it learns its positions");
+  if (c.mlp_type != "gated") no_decoder("its feed-forward is not gated");
+  if (c.linear_bias) no_decoder("its output projections have biases");
   if (c.qk_norm && c.qkv_bias) no_decoder("it has qk_norm and qkv_bias together");
   if (c.qk_norm && c.qk_norm_eps != c.norm_eps) {
     no_decoder("qk_norm_eps ", c.qk_norm_eps, " and norm_eps ", c.norm_eps, " differ, and a file has one epsilon");

@@ -18,6 +18,7 @@ FIELDS = {
     "qk_norm_eps": 1e-5,
     "window_size": None,
     "rope_theta": 10000.0,
+    "position_type": "rotary",
     "rope_type": "default",
     "rope_factor": 1.0,
     "rope_low_freq_factor": 1.0,
@@ -27,7 +28,10 @@ FIELDS = {
     "hidden_ratio": 4,
     "intermediate_size": None,
     "initializer_range": 0.02,
+    "norm_type": "rms",
     "norm_eps": 1e-6,
+    "mlp_type": "gated",
+    "linear_bias": False,
     "use_l2warp": False,
     "use_value_residual": True,
     "value_residual_last_k": None,
@@ -115,6 +119,8 @@ class _ReachBackConfig(PretrainedConfig):
     def ffn_size(self, layer):
         width = int(self.hidden_size * self.hidden_ratio * 2 / 3)
         if self.residual_routing != "mudd":
+            if self.mlp_type == "plain":
+                return self.intermediate_size or self.hidden_size * self.hidden_ratio
             return self.intermediate_size or 256 * ((width + 255) // 256)
 
         def rounded(size):

@@ -63,7 +63,8 @@ void add_llama_fields(const ModelConfig& c, HfForm form, Json& json) {
 
 HfForm hf_form(const ModelConfig& c) {
   const bool plain = c.residual_routing == "plain" && c.effective_value_path() == "own";
-  if (!plain || c.qkv_bias || c.window_size || c.use_l2warp) return HfForm::own;
+  if (!plain || c.qkv_bias || c.linear_bias || c.window_size || c.use_l2warp) return HfForm::own;
+  if (c.norm_type != "rms" || c.position_type != "rotary" || c.mlp_type != "gated") return HfForm::own;
   if (!c.qk_norm) return HfForm::llama;
   return c.qk_norm_eps == c.norm_eps ? HfForm::qwen3 : HfForm::own;
 }

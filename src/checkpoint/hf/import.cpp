@@ -12,6 +12,7 @@ namespace satformer {
 namespace {
 
 const std::vector<std::string> llama_types = {"llama", "mistral", "qwen2", "qwen3"};
+using Names = ForeignConfig::Names;
 
 // Reads one config.json; every complaint names the file and the key.
 class ConfigReader {
@@ -151,6 +152,76 @@ ModelConfig llama_config(const ConfigReader& in, const std::string& type) {
   return c;
 }
 
+ModelConfig gpt2_config(const ConfigReader& in) {
+  ModelConfig c = default_model_config(architecture_by_name("transformer"));
+  c.vocab_size = in.integer("vocab_size", 50257);
+  c.hidden_size = in.integer("n_embd", 768);
+  c.num_hidden_layers = in.integer("n_layer", 12);
+  c.num_heads = in.integer("n_head", 12);
+  c.intermediate_size = in.integer("n_inner", 4 * c.hidden_size);
+  c.max_position_embeddings = in.integer("n_positions", 1024);
+  c.norm_eps = in.number("layer_norm_epsilon", 1e-5);
+  c.initializer_range = in.number("initializer_range", 0.02);
+  c.tie_word_embeddings = in.boolean("tie_word_embeddings", true);
+  c.position_type = "learned";
+  c.norm_type = "layer";
+  c.mlp_type = "plain";
+  c.qkv_bias = c.linear_bias = true;
+  const std::string activation = in.text("activation_function", "gelu_new");
+  c.hidden_act = activation == "gelu_pytorch_tanh" ? "gelu_new" : activation;
+  if (c.hidden_act != "gelu_new" && c.hidden_act != "gelu" && c.hidden_act != "relu") {
+    in.refuse("activation_function", "only gelu_new, gelu and relu are supported");
+  }
+  if (!in.boolean("scale_attn_weights", true)) in.refuse("scale_attn_weights", "unscaled scores are not supported");
+  for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) {
+    if (in.boolean(key, false)) in.refuse(key, "not supported");
+  }
+  c.bos_token_id = std::min(in.id("bos_token_id", 50256), c.vocab_size - 1);
+  c.eos_token_id = std::min(in.id("eos_token_id", 50256), c.vocab_size - 1);
+  return c;
+}
+
+constexpr std::pair<const char*, const char*> gpt2_parts[] = {
+    {"model.embeddings.", "wte."}, {"model.positions.", "wpe."}, {"model.norm.", "ln_f."},
+    {"model.layers.", "h."},       {".attn_norm.", ".ln_1."},    {".mlp_norm.", ".ln_2."},
+    {".q_proj.", ".c_attn."},      {".k_proj.", ".c_attn."},     {".v_proj.", ".c_attn."},
+    {".o_proj.", ".c_proj."},      {".up_proj.", ".c_fc."},      {".down_proj.", ".c_proj."},
+};
+
+std::string gpt2_tensor_name(std::string name) {
+  for (const auto& [ours, theirs] : gpt2_parts) {
+    const std::size_t at = name.find(ours);
+    if (at != std::string::npos) name.replace(at, std::string_view(ours).size(), theirs);
+  }
+  return name;
+}
+
+// Its matrices lie transposed, those of queries, keys and values side by side.
+at::Tensor from_gpt2(const std::string& parameter, const at::Tensor& in_file) {
+  const bool projection = parameter.find("_proj.") != std::string::npos;
+  if (!projection) return in_file;
+  at::Tensor t = in_file;
+  constexpr const char* of_three[] = {".q_proj.", ".k_proj.", ".v_proj."};
+  for (std::int64_t i = 0; i < 3; ++i) {
+    if (parameter.find(of_three[i]) == std::string::npos || t.dim() == 0 || t.size(-1) % 3 != 0) continue;
+    t = t.narrow(-1, i * (t.size(-1) / 3), t.size(-1) / 3);
+  }
+  return t.dim() == 2 ? t.t() : t;
+}
+
+TensorNames gpt2_names(const std::string& weights) {
+  const std::string prefix = WeightFile(weights).contains("transformer.wte.weight") ? "transformer." : "";
+  TensorNames names;
+  names.in_file = [prefix](const std::string& parameter) {
+    return parameter.starts_with("lm_head.") ? parameter : prefix + gpt2_tensor_name(parameter);
+  };
+  names.ignored = [](const std::string& name) {  // the causal mask
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  };
+  names.converted = from_gpt2;
+  return names;
+}
+
 }  // namespace
 
 ForeignConfig read_hf_config(const std::string& directory) {
@@ -164,23 +235,23 @@ ForeignConfig read_hf_config(const std::string& directory) {
   const ConfigReader in(json, origin);
   if (in.has("quantization_config")) in.refuse("quantization_config", "quantised weights are not supported");
   const std::string type = in.text("model_type", "");
-  if (std::find(llama_types.begin(), llama_types.end(), type) != llama_types.end()) {
-    ModelConfig translated = llama_config(in, type);
-    ForeignConfig result{"transformer", default_model_config(architecture_by_name("transformer")), true};
+  const bool llama = std::find(llama_types.begin(), llama_types.end(), type) != llama_types.end();
+  if (llama || type == "gpt2") {
+    ModelConfig translated = llama ? llama_config(in, type) : gpt2_config(in);
+    ForeignConfig result{"transformer", default_model_config(architecture_by_name("transformer")),
+                         llama ? Names::llama : Names::gpt2};
     ConfigBinding(result.config).apply_json(ConfigBinding(translated).to_json(), origin);  // checks bounds
     result.config.validate();
     return result;
   }
   std::vector<std::string> known = llama_types;
+  known.push_back("gpt2");
   for (const Architecture& a : architectures()) {
     if (a.model_type == type) {
       const LoadedModel described = describe_model(directory, at::Device(at::kMeta));
-      return {described.model->architecture(), described.model->config(), false};
+      return {described.model->architecture(), described.model->config(), Names::own};
     }
     known.push_back(a.model_type);
-  }
-  if (type == "gpt2") {
-    in.refuse("model_type", "learned positions, LayerNorm and GELU cannot be expressed by the decoders here");
   }
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
@@ -198,7 +269,8 @@ LoadedModel import_hf_model(const std::string& directory, at::Device device) {
   }
   LoadedModel loaded{make_model(architecture_by_name(foreign.architecture), foreign.config, device), directory};
   TensorNames names;
-  if (foreign.llama_names) {
+  if (foreign.names == Names::gpt2) names = gpt2_names(weights);
+  if (foreign.names == Names::llama) {
     names.in_file = llama_tensor_name;
     names.ignored = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); };
   }

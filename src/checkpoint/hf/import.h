@@ -8,12 +8,13 @@
 namespace satformer {
 
 // The architecture and config that a folder's config.json stands for: of our own exports and of the SATFormer
-// authors' checkpoints, their fields; of Llama, Mistral, Qwen2 and Qwen3, a Transformer. Error(checkpoint) names what
-// differs from these decoders: another model type, other kinds of rope scaling, biases, quantisation.
+// authors' checkpoints, their fields; of Llama, Mistral, Qwen2, Qwen3 and GPT-2, a Transformer. Error(checkpoint)
+// names what differs from these decoders: another model type, other kinds of rope scaling, biases, quantisation.
 struct ForeignConfig {
   std::string architecture;
   ModelConfig config;
-  bool llama_names = false;  // tensors are named as Llama's
+  enum class Names { own, llama, gpt2 };
+  Names names = Names::own;  // how tensors are called and laid out
 };
 ForeignConfig read_hf_config(const std::string& directory);
 

@@ -41,7 +41,7 @@ TEST_F(HfConfig, LlamaIsATransformer) {
   const ForeignConfig foreign =
       read(llama({{"rms_norm_eps", 1e-5}, {"rope_theta", 500000.0}, {"tie_word_embeddings", true}}));
   EXPECT_EQ(foreign.architecture, "transformer");
-  EXPECT_TRUE(foreign.llama_names);
+  EXPECT_EQ(foreign.names, ForeignConfig::Names::llama);
   const ModelConfig& c = foreign.config;
   EXPECT_EQ(c.kv_heads(), 2);
   EXPECT_EQ(c.head_dim(), 12);
@@ -63,6 +63,26 @@ TEST_F(HfConfig, TypesImplyTheirParts) {
   const ModelConfig qwen3 = read(llama({{"model_type", "qwen3"}, {"head_dim", 12}})).config;
   EXPECT_TRUE(qwen3.qk_norm);
   EXPECT_EQ(qwen3.qk_norm_eps, qwen3.norm_eps);
+}
+
+TEST_F(HfConfig, Gpt2IsATransformerOfOtherParts) {
+  const ForeignConfig foreign = read({{"model_type", "gpt2"},
+                                      {"n_embd", 48},
+                                      {"n_layer", 2},
+                                      {"n_head", 4},
+                                      {"n_positions", 64},
+                                      {"vocab_size", 100},
+                                      {"n_inner", nullptr}});
+  EXPECT_EQ(foreign.names, ForeignConfig::Names::gpt2);
+  const ModelConfig& c = foreign.config;
+  EXPECT_EQ(c.position_type, "learned");
+  EXPECT_EQ(c.norm_type, "layer");
+  EXPECT_EQ(c.mlp_type, "plain");
+  EXPECT_EQ(c.hidden_act, "gelu_new");
+  EXPECT_EQ(c.ffn_size(0), 192);
+  EXPECT_TRUE(c.tie_word_embeddings && c.qkv_bias && c.linear_bias);
+  EXPECT_EQ(c.eos_token_id, 99);
+  EXPECT_EQ(hf_form(c), HfForm::own);
 }
 
 TEST_F(HfConfig, HeadsMayHaveAWidthOfTheirOwn) {
@@ -108,7 +128,9 @@ TEST_F(HfConfig, ScaledRotaryEmbeddings) {
 TEST_F(HfConfig, RefusesByName) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"model_type", "lama"}}, "Did you mean 'llama'"},
-      {{{"model_type", "gpt2"}}, "LayerNorm"},
+      {{{"model_type", "gpt2"}, {"activation_function", "tanh"}}, "gelu_new"},
+      {{{"model_type", "gpt2"}, {"scale_attn_weights", false}}, "unscaled"},
+      {{{"model_type", "gpt2"}, {"n_head", "12"}}, "n_head"},
       {{{"model_type", 3}}, "model_type 3: expected a text"},
       {{{"vocab_size", nullptr}}, "'vocab_size' is missing"},
       {{{"vocab_size", "many"}}, "vocab_size \"many\": expected a positive whole number"},
@@ -153,7 +175,7 @@ TEST_F(HfConfig, ExportsComeBack) {
       const HfForm form = hf_form(c);
       const ForeignConfig back = read(hf_config(*model, form, {1, 2}));
       EXPECT_EQ(back.architecture, a.name);
-      EXPECT_EQ(back.llama_names, form != HfForm::own);
+      EXPECT_EQ(back.names == ForeignConfig::Names::own, form == HfForm::own);
       EXPECT_EQ(back.config.head_dim(), c.head_dim()) << a.name;
       EXPECT_EQ(back.config.rope_type, c.rope_type) << a.name;
       EXPECT_EQ(back.config.rope_factor, c.rope_factor) << a.name;

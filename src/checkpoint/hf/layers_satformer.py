@@ -27,6 +27,19 @@ class RMSNorm(nn.Module):
         return (rms(x, self.eps) * self.weight.float()).to((x if dtype_of is None else dtype_of).dtype)
 
 
+class LayerNorm(nn.LayerNorm):
+    """In fp32; the result has the type of `dtype_of`, or of x."""
+
+    def forward(self, x, dtype_of=None):
+        y = F.layer_norm(x.float(), self.normalized_shape, self.weight.float(), self.bias.float(), self.eps)
+        return y.to((x if dtype_of is None else dtype_of).dtype)
+
+
+def make_norm(config):
+    kind = LayerNorm if config.norm_type == "layer" else RMSNorm
+    return kind(config.hidden_size, config.norm_eps)
+
+
 def rotate(x_BTHD, cos, sin):
     a, b = x_BTHD.chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
@@ -168,7 +181,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(width, kv, bias=config.qkv_bias)
         if config.projects_values(layer):
             self.v_proj = nn.Linear(width, kv, bias=config.qkv_bias)
-        self.o_proj = nn.Linear(heads, width, bias=False)
+        self.o_proj = nn.Linear(heads, width, bias=config.linear_bias)
         if config.qk_norm:
             self.q_norm = RMSNorm(config.head_dim, config.qk_norm_eps)
             self.k_norm = RMSNorm(config.head_dim, config.qk_norm_eps)
@@ -275,12 +288,20 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     def __init__(self, config, layer):
         super().__init__()
-        size = config.ffn_size(layer)
-        self.gate_proj = nn.Linear(config.hidden_size, size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, size, bias=False)
-        self.down_proj = nn.Linear(size, config.hidden_size, bias=False)
+        size, self.plain = config.ffn_size(layer), config.mlp_type == "plain"
+        bias = self.plain and config.linear_bias
+        self.activation = config.hidden_act
+        if not self.plain:
+            self.gate_proj = nn.Linear(config.hidden_size, size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, size, bias=bias)
+        self.down_proj = nn.Linear(size, config.hidden_size, bias=bias)
 
     def forward(self, x):
+        if self.plain:
+            x = self.up_proj(x)
+            if self.activation == "relu":
+                return self.down_proj(F.relu(x))
+            return self.down_proj(F.gelu(x, approximate="tanh" if self.activation == "gelu_new" else "none"))
         gate, up = self.gate_proj(x), self.up_proj(x)
         return self.down_proj((F.silu(gate.float()) * up.float()).to(x.dtype))
 
@@ -404,9 +425,9 @@ class Block(nn.Module):
             if config.projects_values(layer):
                 self.attn_norm_v = RMSNorm(width, eps)
         else:
-            self.attn_norm = RMSNorm(width, eps)
+            self.attn_norm = make_norm(config)
         self.attn = Attention(config, layer)
-        self.mlp_norm = RMSNorm(width, eps)
+        self.mlp_norm = make_norm(config)
         self.mlp = MLP(config, layer)
         if self.routing == "mudd":
             self.da = DepthModule(config, layer)

@@ -33,10 +33,12 @@ from .layers_satformer import (
     HyperConnection,
     HyperNorm,
     LambdaManager,
+    LayerNorm,
     LimeMix,
     ResFormerMix,
     RMSNorm,
     SATFormerGates,
+    make_norm,
 )
 
 # The name of the cache in outputs changed within transformers 5.
@@ -68,6 +70,9 @@ class ReachBackPreTrainedModel(PreTrainedModel):
             fill(getattr(module, "bias", None), 0)
         elif isinstance(module, RMSNorm):
             fill(module.weight, module.start)
+        elif isinstance(module, LayerNorm):
+            fill(module.weight, 1)
+            fill(module.bias, 0)
         elif isinstance(module, HyperNorm):
             for name, value in (("weight", 1), ("bias", 0), ("gamma", 0)):
                 fill(getattr(module, name, None), value)
@@ -129,7 +134,9 @@ class ReachBackModel(ReachBackPreTrainedModel):
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList([Block(config, i) for i in range(config.num_hidden_layers)])
-        self.norm = RMSNorm(config.hidden_size, config.norm_eps)
+        if config.position_type == "learned":
+            self.positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.norm = make_norm(config)
         if config.residual_routing == "dense":
             self.dwa_modules = DepthAverage(config)
         if config.residual_routing == "mudd" and config.use_pre_post_da_norm and config.mudd_pre_norm == "shared":
@@ -150,6 +157,8 @@ class ReachBackModel(ReachBackPreTrainedModel):
         config = self.config
         exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device=device) / config.head_dim
         angles = positions_BT[..., None].float() * scaled(1.0 / config.rope_theta**exponent, config)
+        if config.position_type == "learned":
+            angles = torch.zeros_like(angles)
         return angles.cos()[:, :, None], angles.sin()[:, :, None]
 
     def _mask(self, valid, past, T, device):
@@ -219,6 +228,8 @@ class ReachBackModel(ReachBackPreTrainedModel):
             counts = seen.clamp(min=1)[..., None]
         if position_ids is not None:
             positions = position_ids.expand(B, T)
+        if config.position_type == "learned":
+            x = x + self.positions(positions)
         rope = self._rope(positions, x.device)
         mask = self._mask(valid, past, T, x.device)
         context = (rope, mask, (valid, counts), cache)

@@ -1,9 +1,11 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <numbers>
 
@@ -39,6 +41,11 @@ RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double 
   if (scaling.kind != RopeScaling::Kind::none) frequency *= rope_factors(head_dim, theta, scaling).to(device);
   const at::Tensor angle = at::outer(at::arange(positions, options), frequency);
   return {angle.cos(), angle.sin()};
+}
+
+RopeTable no_rotation(std::int64_t positions, std::int64_t head_dim, at::Device device) {
+  const at::Tensor one = at::ones({positions, head_dim / 2}, at::TensorOptions().dtype(at::kFloat).device(device));
+  return {one, at::zeros_like(one)};
 }
 
 at::Tensor qk_norm_rope(const at::Tensor& x_BTHD, const at::Tensor& weight, double eps, const RopeTable& table,

@@ -23,6 +23,8 @@ struct RopeScaling {
 at::Tensor rope_factors(std::int64_t head_dim, double theta, const RopeScaling& scaling);
 RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double theta, at::Device device,
                           const RopeScaling& scaling = {});
+// The table under which every position stays as it is: of models that learn their positions.
+RopeTable no_rotation(std::int64_t positions, std::int64_t head_dim, at::Device device);
 
 // x [B, T, H, D]; weight [D] or undefined (no norm); positions_BT int64, or undefined for positions 0..T-1.
 // The table is rounded to x's dtype before use. Differentiable in x and weight.

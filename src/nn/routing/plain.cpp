@@ -1,5 +1,5 @@
 // One residual stream: x = x + sublayer(norm(x)).
-#include "kernels/rms_norm/rms_norm.h"
+#include "nn/norm.h"
 #include "nn/routing/routings.h"
 
 namespace satformer {
@@ -8,10 +8,10 @@ namespace {
 // carried = {x} or {x, pending}: the output of the last sublayer is added by the norm that reads it next.
 class PlainRouting : public ResidualRouting {
  public:
-  PlainRouting(const ModelConfig& config, ParameterStore& store) : eps_(config.norm_eps) {
+  PlainRouting(const ModelConfig& config, ParameterStore& store) {
     for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-      attn_norm_.push_back(add_norm_weight(config, layer, "attn_norm", store));
-      mlp_norm_.push_back(add_norm_weight(config, layer, "mlp_norm", store));
+      attn_norm_.emplace_back(config, layer_name(layer, "attn_norm"), store);
+      mlp_norm_.emplace_back(config, layer_name(layer, "mlp_norm"), store);
     }
   }
 
@@ -35,15 +35,14 @@ class PlainRouting : public ResidualRouting {
   }
 
  private:
-  at::Tensor read(StreamState& state, const at::Tensor& weight) const {
-    if (state.carried.size() == 1) return rms_norm(state.carried[0], weight, eps_);
-    const AddNorm result = add_rms_norm(state.carried[1], state.carried[0], weight, eps_);
+  at::Tensor read(StreamState& state, const Norm& norm) const {
+    if (state.carried.size() == 1) return norm(state.carried[0]);
+    const AddNorm result = norm.add(state.carried[1], state.carried[0]);
     state.carried = {result.sum};
     return result.normed;
   }
 
-  double eps_;
-  std::vector<at::Tensor> attn_norm_, mlp_norm_;
+  std::vector<Norm> attn_norm_, mlp_norm_;
 };
 
 }  // namespace

@@ -13,10 +13,14 @@ std::unique_ptr<ResidualRouting> make_residual_routing(const ModelConfig& config
   fail(ExitCode::config, "unknown residual_routing '", name, "'");
 }
 
+std::string layer_name(std::int64_t layer, const std::string& name) {
+  return concat("model.layers.", layer, ".", name);
+}
+
 at::Tensor add_norm_weight(const ModelConfig& config, std::int64_t layer, const std::string& name,
                            ParameterStore& store) {
-  return store.add(concat("model.layers.", layer, ".", name, ".weight"), {config.hidden_size}, Init::constant(1),
-                   ParamKind::norm, "norm");
+  return store.add(layer_name(layer, name) + ".weight", {config.hidden_size}, Init::constant(1), ParamKind::norm,
+                   "norm");
 }
 
 }  // namespace satformer
