@@ -106,6 +106,11 @@ int run_gates(std::span<const std::string> arguments) {
          "--data-dir: the weights of ResFormer values are the same for every token, no data is read");
   }
   if (path == "resformer") return print_static_weights(model, output_file);
+  bool active = false;
+  for (std::int64_t layer = 0; layer < model.config().num_hidden_layers; ++layer) {
+    active = active || model.config().value_path_active(layer);
+  }
+  if (!active) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
   if (window_options.data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
   const TokenWindows windows = window_options.open(loaded);
 
@@ -114,7 +119,6 @@ int run_gates(std::span<const std::string> arguments) {
   WindowLossOptions loss_options = window_options.loss_options(loaded, "gates", false, progress);
   loss_options.observer = &statistics;
   window_loss(model, windows, loss_options);
-  if (statistics.tokens() == 0) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
   print_gates(statistics, model.config().value_sources.size() > 1);
   write_json(output_file, gates_json(statistics, model));
   return 0;

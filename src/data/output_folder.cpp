@@ -23,6 +23,7 @@ void remove(const std::string& path) {
 }  // namespace
 
 OutputFolder::OutputFolder(const std::string& path, bool overwrite) : path_(path) {
+  created_ = !fs::exists(path);
   make_directories(path);
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) fail_errno("open folder", path, errno);
@@ -34,7 +35,10 @@ OutputFolder::OutputFolder(const std::string& path, bool overwrite) : path_(path
   }
 }
 
-OutputFolder::~OutputFolder() { ::close(descriptor_); }
+OutputFolder::~OutputFolder() {
+  ::close(descriptor_);
+  if (created_) ::rmdir(path_.c_str());  // which leaves a folder that holds something
+}
 
 std::string OutputFolder::file(std::string_view name) const { return (fs::path(path_) / name).string(); }
 

@@ -34,6 +34,7 @@ class OutputFolder {
 
   std::string path_;
   int descriptor_ = -1;
+  bool created_ = false;  // by this prepare: removed again if nothing comes of it
 };
 
 }  // namespace satformer

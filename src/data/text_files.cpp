@@ -80,7 +80,8 @@ class Finder {
     if (pattern == "-") return add_standard_input();
     std::error_code error;
     if (fs::exists(pattern, error)) return add_path(pattern);
-    if (pattern.find_first_of("*?[") == std::string::npos) fail_errno("open", pattern, ENOENT);
+    if (pattern.find_first_of("*?[") == std::string::npos)
+      fail(ExitCode::data, "cannot open '", pattern, "': no such file");
     glob_t matches{};
     const int status = ::glob(pattern.c_str(), 0, nullptr, &matches);
     const std::vector<std::string> paths(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> shard_names(const std::string& directory, const std::string& prefix) {
+std::vector<std::string> shard_names(const std::string& directory, const std::string& prefix,
+                                     std::string_view ending = ".bin") {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator it(directory, error);
@@ -27,7 +28,8 @@ std::vector<std::string> shard_names(const std::string& directory, const std::st
   if (error) fail_errno("open the shard folder", directory, error.value());
   for (const fs::directory_iterator end; it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(".bin") && name.size() >= prefix.size() + 4) names.push_back(name);
+    const bool long_enough = name.size() >= prefix.size() + ending.size();
+    if (name.starts_with(prefix) && name.ends_with(ending) && long_enough) names.push_back(name);
   }
   if (error) fail_errno("list the shard folder", directory, error.value());
   std::sort(names.begin(), names.end());
@@ -115,7 +117,11 @@ TokenShards::TokenShards(const std::string& directory, const std::string& prefix
     fail(ExitCode::data, directory, ": an unfinished `prepare` left this folder incomplete; run it again");
   }
   const std::vector<std::string> names = shard_names(directory, prefix);
-  if (names.empty()) fail(ExitCode::data, directory, ": no ", prefix, "*.bin token shard is there");
+  if (names.empty()) {
+    const bool cut_off = !shard_names(directory, prefix, ".bin.tmp").empty();
+    fail(ExitCode::data, directory, ": no ", prefix, "*.bin token shard is there",
+         cut_off ? ", but one that a `prepare` had begun when it was stopped; run it again" : "");
+  }
   const std::string manifest_path = (folder / "manifest.json").string();
   std::optional<Manifest> manifest;
   if (fs::exists(manifest_path)) {
@@ -262,6 +268,20 @@ void TokenShards::check_ids(std::int64_t vocab_size) const {
     fail(ExitCode::data, file.path(), ": id ", id, " at token offset ", at, " is outside the vocabulary of ",
          vocab_size);
   }
+}
+
+bool TokenShards::contains(std::int64_t id) const {
+  std::vector<std::int64_t> block(16384);
+  for (std::size_t shard = 0; shard < files_.size(); ++shard) {
+    const std::int64_t tokens = shard_tokens(shard);
+    for (std::int64_t at = 0; at < tokens; at += static_cast<std::int64_t>(block.size())) {
+      const auto count = std::min(tokens - at, static_cast<std::int64_t>(block.size()));
+      const std::span<std::int64_t> ids(block.data(), static_cast<std::size_t>(count));
+      read(shard, at, ids);
+      if (std::find(ids.begin(), ids.end(), id) != ids.end()) return true;
+    }
+  }
+  return false;
 }
 
 void TokenShards::read(std::size_t shard, std::int64_t offset, std::span<std::int64_t> out) const {

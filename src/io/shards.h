@@ -38,6 +38,9 @@ class TokenShards {
   // Reads every id once; an id >= vocab_size is Error(data) with file, offset (in tokens) and the id.
   void check_ids(std::int64_t vocab_size) const;
 
+  // Whether `id` is anywhere; reads up to it.
+  bool contains(std::int64_t id) const;
+
   std::int64_t total_tokens() const { return total_; }
   std::size_t num_shards() const { return files_.size(); }
   std::int64_t shard_tokens(std::size_t shard) const;

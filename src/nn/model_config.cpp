@@ -88,9 +88,17 @@ void check_gates(const ModelConfig& c) {
         "value_residual_proj_bias has no use: value_gate_granularity 'static' has no projection");
   check(is_static || c.value_residual_proj_bias || c.value_gate_bias_init == 0,
         "value_gate_bias_init = ", c.value_gate_bias_init, " needs value_residual_proj_bias");
-  check(gate != "relu" || c.value_gate_bias_init > 0 || (!is_static && c.value_gate_init_std.number.value_or(1) > 0),
-        "relu gates that start at ", c.value_gate_bias_init,
+  const bool from_zero = !is_static && c.gate_init_std() == 0;
+  check(gate != "relu" || c.value_gate_bias_init > 0 || (!is_static && !from_zero), "relu gates that start at ",
+        c.value_gate_bias_init,
         " for every token never get a gradient; raise value_gate_bias_init or choose another value_residual_gate");
+  check(gate != "softmax" || c.kv_heads() > 1,
+        "value_residual_gate 'softmax' runs over the KV heads, and over one it is always 1");
+  check(!from_zero || c.value_gate_ffn == 0, "value_gate_ffn = ", c.value_gate_ffn,
+        " with a start deviation of 0: two matrices of zeros never get a gradient; raise value_gate_init_std");
+  const bool zero_gates = (gate == "tanh" || gate == "identity") && c.value_gate_bias_init == 0;
+  check(!from_zero || granularity != "factorised" || !zero_gates, "a product of three ", gate,
+        " gates that all start at 0 never gets a gradient; raise value_gate_init_std or value_gate_bias_init");
 }
 
 }  // namespace
@@ -106,7 +114,7 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("qk_norm", &qk_norm, "RMS norm of queries and keys, per head");
   v.field("qk_norm_eps", &qk_norm_eps, "Its epsilon", positive());
   v.field("window_size", &window_size, "Keys that a query sees, itself included (null: all earlier ones)",
-          at_least(1));
+          between(1, 1 << 26));
   v.field("position_type", &position_type, "Rotary embeddings, or learned vectors added to the tokens'",
           one_of({"rotary", "learned"}));
   v.field("rope_theta", &rope_theta, "Base of the rotary frequencies", positive());
@@ -131,7 +139,7 @@ void ModelConfig::visit(FieldVisitor& v) {
           one_of({"swish", "silu", "gelu", "gelu_new", "relu"}));
   v.field("linear_bias", &linear_bias,
           "Bias on attention's output projection and on the matrices of a plain feed-forward");
-  v.field("initializer_range", &initializer_range, "Standard deviation of initial matrices", at_least(0));
+  v.field("initializer_range", &initializer_range, "Standard deviation of initial matrices", between(0, 1e3));
   v.field("norm_type", &norm_type, "Norms before sublayers and at the end: rms, or layer (LayerNorm, with bias)",
           one_of({"rms", "layer"}));
   v.field("norm_eps", &norm_eps, "Epsilon of these norms", positive());
@@ -159,7 +167,7 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("value_gate_init_std", &value_gate_init_std,
           "SATFormer: initial standard deviation of gate weights (null: initializer_range; auto: 0.02 sqrt(768 / "
           "hidden_size))",
-          at_least(0));
+          between(0, 1e3));
   v.field("value_sources", &value_sources, "SATFormer: layers whose values are mixed in, each with its own gate",
           between(0, 4094));
   v.field("value_place", &value_place,
@@ -225,6 +233,9 @@ void ModelConfig::validate() const {
     check(value < vocab_size, name, " ", value, " is outside the vocabulary of ", vocab_size);
   };
   if (pad_token_id) id("pad_token_id", *pad_token_id);
+  // Of small vocabularies that have none, the defaults say nothing.
+  if (eos_token_id != ModelConfig().eos_token_id) id("eos_token_id", eos_token_id);
+  if (bos_token_id != ModelConfig().bos_token_id) id("bos_token_id", bos_token_id);
   check_value_layers(*this);
   if (effective_value_path() == "satformer") check_gates(*this);
   check(residual_routing != "mudd" || use_pre_post_da_norm || (mudd_post_norm == "all" && mudd_pre_norm == "module"),

@@ -9,6 +9,7 @@
 #include "train/estimate.h"
 #include "train/resume.h"
 #include "train/session.h"
+#include "train/train_only.h"
 
 namespace satformer {
 namespace {
@@ -70,6 +71,7 @@ std::string describe_run(const RunSettings& settings, const TrainRequest& reques
   if (!request.resume.empty()) start = find_resume_point(settings, request);
   const std::unique_ptr<Model> model =
       make_model(settings.architecture(), config.model.config, at::Device(c10::DeviceType::Meta));
+  if (config.training.train_only) train_only(model->parameters(), *config.training.train_only);  // are they there?
   const ParameterCount count = count_parameters(*model);
   std::string text = concat(settings.architecture().class_name, "\n", row("parameters", grouped(count.total)));
   for (const auto& [part, elements] : count.parts) text += row("  " + part, grouped(elements));

@@ -95,11 +95,11 @@ void TrainingSection::visit(FieldVisitor& v) {
           "what weight decay acts on; \"all\" by default for configs in the authors' layout (source local_class)",
           {.choices = {"matrices", "all"}});
   v.field("gate_lr_scale", &gate_lr_scale, "factor on the rate of gate weights and biases; 0 freezes them",
-          {.min = 0});
+          {.min = 0, .max = 1e4});
   v.field("scalar_lr_scale", &scalar_lr_scale,
           "factor on the rate of scalars (static gates and mixes, lambdas, depth averages, hyper-connections' static "
           "parts)",
-          {.min = 0});
+          {.min = 0, .max = 1e4});
   v.field("gate_decay", &gate_decay, "weight decay of gates; null: as decay and weight_decay say", {.min = 0});
   v.field("scalar_decay", &scalar_decay, "weight decay of scalars, likewise", {.min = 0});
   v.field("train_only", &train_only,
@@ -200,6 +200,18 @@ void RunConfig::validate() const {
     fail(ExitCode::config, "training.min_lr = ", training.min_lr,
          " is more than training.learning_rate = ", training.learning_rate);
   }
+  struct Decay {
+    const char* key;
+    double decay, rate;
+  };
+  const double rate = training.learning_rate;
+  for (const Decay& d : {Decay{"weight_decay", training.weight_decay, rate},
+                         Decay{"gate_decay", training.gate_decay.value_or(0), rate * training.gate_lr_scale},
+                         Decay{"scalar_decay", training.scalar_decay.value_or(0), rate * training.scalar_lr_scale}}) {
+    if (d.decay * d.rate < 1) continue;
+    fail(ExitCode::config, "training.", d.key, " = ", d.decay, " at a rate of ", d.rate,
+         " takes a parameter beyond zero in one step: their product must be below 1");
+  }
   if (training.rounding != "nearest" && training.dtype != pure_bfloat16) {
     fail(ExitCode::config, "training.rounding = '", training.rounding, "' needs training.dtype = '", pure_bfloat16,
          "', not '", training.dtype, "': float32 weights are not rounded");
@@ -207,6 +219,10 @@ void RunConfig::validate() const {
   if (training.zero != 0 && training.rounding != "nearest") {
     fail(ExitCode::config, "training.zero = 1 needs training.rounding = 'nearest': the random bits of '",
          training.rounding, "' rounding are those of whole parameters");
+  }
+  if (data.order == authors_order && data.seq_length < 2) {
+    fail(ExitCode::config, "data.order = '", authors_order,
+         "' has data.seq_length - 1 targets in a window: data.seq_length must be at least 2");
   }
   if (static_cast<double>(windows_per_step()) * static_cast<double>(data.seq_length) > 9e15) {
     fail(ExitCode::config, "a step of batch_size ", training.batch_size, " x gradient_accumulation_steps ",
@@ -274,9 +290,31 @@ RunSettings::RunSettings(const ConfigSources& sources)
   if (config.logging.gate_interval > 0 && config.model.config.effective_value_path() != "satformer") {
     unused_.push_back("logging.gate_interval");
   }
+  note_optimizer_keys();
+  const auto given = [&](const char* path) { return binding_->origin(path) != "default"; };
+  for (const char* key : {"data.order_ranks", "data.order_workers"}) {
+    if (config.data.order != authors_order && given(key)) unused_.push_back(key);
+  }
   for (const std::string& key : unread_model_keys(config.model.config)) {
     other_keys_.push_back(prefix + key);
     if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
+  }
+}
+
+// Rates and decays of kinds of parameters that the model has none of.
+void RunSettings::note_optimizer_keys() {
+  const std::pair<const char*, ParamKind> keys[] = {{"training.gate_lr_scale", ParamKind::gate},
+                                                    {"training.gate_decay", ParamKind::gate},
+                                                    {"training.scalar_lr_scale", ParamKind::scalar},
+                                                    {"training.scalar_decay", ParamKind::scalar}};
+  std::unique_ptr<Model> shapes;
+  for (const auto& [key, kind] : keys) {
+    if (binding_->origin(key) == "default") continue;
+    if (!shapes) shapes = make_model(*architecture_, config_->model.config, at::Device(at::kMeta));
+    const auto& list = shapes->parameters().list();
+    const bool any =
+        std::any_of(list.begin(), list.end(), [kind = kind](const Parameter& p) { return p.kind == kind; });
+    if (!any) unused_.push_back(key);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/model_io.h"
 #include "distributed/ranks.h"
 #include "io/file.h"
+#include "io/shards.h"
 #include "nn/device.h"
 #include "train/estimate.h"
 #include "train/resume.h"
@@ -42,6 +43,20 @@ std::string describe_ranks(const Communicator& ranks, const RunConfig& config) {
                 num_threads() == 1 ? " thread each; of the " : " threads each; of the ", windows,
                 " windows of a step each takes ", share,
                 config.training.zero != 0 ? "; optimizer state sharded (ZeRO-1)" : "");
+}
+
+// The id that ends documents: the tokenizer's, else the model's. Error(data) if the training shards have none.
+std::int64_t document_end(const RunConfig& config, const Tokenizer* tokenizer, const auto& note) {
+  const std::int64_t of_model = config.model.config.eos_token_id;
+  const std::int64_t end = tokenizer ? tokenizer->eos_id() : of_model;
+  if (end != of_model) {
+    note(concat("documents end with id ", end, ", the tokenizer's, not the model's eos_token_id ", of_model));
+  }
+  if (!config.data.synthetic.task && !TokenShards(config.data.data_dir, config.data.train_prefix).contains(end)) {
+    fail(ExitCode::data, "data.mask_documents is true, but id ", end, ", which ends a document, is nowhere in '",
+         config.data.data_dir, "/", config.data.train_prefix, "*.bin'");
+  }
+  return end;
 }
 
 void note_disk_space(const RunFolder& folder, const RunConfig& config, const Model& model,
@@ -164,6 +179,14 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
                 ", so that the rate never reaches ", config.training.learning_rate));
   }
   if (first) note_disk_space(folder, config, *model, request);
+  if (const ModelConfig& c = config.model.config; first && c.effective_value_path() != "own") {
+    bool active = false;
+    for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) active = active || c.value_path_active(layer);
+    if (!active) {
+      note(concat("value_path '", c.value_path, "' acts in no layer: of ", c.num_hidden_layers,
+                  " layers, value_residual_last_k, value_layers and value_sources leave none"));
+    }
+  }
 
   r.settings = &settings;
   r.model = model.get();
@@ -174,7 +197,7 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
   r.end_time = request.end_time;
   r.session = describe_session(request.versions, request.arguments);
   if (config.data.mask_documents) {
-    r.document_end = tokenizer ? tokenizer->eos_id() : config.model.config.eos_token_id;
+    r.document_end = document_end(config, tokenizer.get(), note);
   }
   r.quiet = request.quiet || !first;
   r.ranks = ranks.size() > 1 ? &ranks : nullptr;

@@ -26,7 +26,7 @@ std::int64_t train_only(ParameterStore& parameters, const std::string& patterns)
     for (const std::string& name : names) used = used || matches(pattern, name);
     if (!used) {
       fail(ExitCode::config, "training.train_only: no parameter matches '", pattern, "'.",
-           did_you_mean(pattern, names), " 'satformer info' lists them by part");
+           did_you_mean(pattern, names), " 'satformer info --tensors' lists them");
     }
   }
   std::int64_t trained = 0;

@@ -16,6 +16,9 @@ try:
 except ImportError as error:
     print(json.dumps({"missing": str(error)}))
     sys.exit(0)
+if int(transformers.__version__.split(".")[0]) < 5:
+    print(json.dumps({"missing": f"transformers 5 or later is needed, this is {transformers.__version__}"}))
+    sys.exit(0)
 
 
 def largest(difference, rows=None):

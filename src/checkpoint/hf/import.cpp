@@ -275,6 +275,10 @@ LoadedModel import_hf_model(const std::string& directory, at::Device device) {
     names.ignored = [](const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); };
   }
   load_weights(*loaded.model, weights, names);
+  for (const Parameter& p : loaded.model->parameters().list()) {
+    if (p.value.is_meta() || p.value.detach().sum(at::kDouble).isfinite().item<bool>()) continue;
+    fail(ExitCode::checkpoint, weights, ": the weights of ", p.name, " are not all finite");
+  }
   return loaded;
 }
 
