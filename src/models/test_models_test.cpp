@@ -59,13 +59,28 @@ const std::vector<Variant>& routing_variants() {
     c.rope_factor = 4;
     c.rope_original_positions = 16;
   };
+  const auto gpt2 = [](ModelConfig& c) {
+    c.position_type = "learned";
+    c.norm_type = "layer";
+    c.mlp_type = "plain";
+    c.hidden_act = "gelu_new";
+    c.qkv_bias = c.linear_bias = true;
+  };
   static const std::vector<Variant> list = {
       {"plain", "plain"},
       {"dense", "dense"},
       {"mudd", "mudd"},
       {"hyper", "hyper"},
       {"plain_heads", "plain", wide_heads},
+      {"plain_gpt2", "plain", gpt2},
       {"mudd_heads", "mudd", wide_heads},
+      {"hyper_learned", "hyper", [](ModelConfig& c) { c.position_type = "learned"; }},
+      {"mudd_mlp", "mudd",
+       [](ModelConfig& c) {
+         c.mlp_type = "plain";
+         c.hidden_act = "gelu";
+         c.linear_bias = true;
+       }},
       {"hyper_heads", "hyper", wide_heads},
       {"mudd_w1_sqrt", "mudd", [](ModelConfig& c) { c.mudd_w1_init = "1/sqrt(d)"; }},
       {"mudd_post_residual", "mudd", [](ModelConfig& c) { c.mudd_post_norm = "residual"; }},

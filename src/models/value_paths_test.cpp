@@ -325,6 +325,31 @@ TEST(SatFormerValues, BiasesAndStaticGatesStartWhereTheyAreTold) {
   }
 }
 
+TEST(ResFormerValues, ShareOneSoftmaxOverLayers) {
+  ModelConfig c = testing::small_config("plain", "resformer");
+  c.num_hidden_layers = layers;
+  c.value_layers = {1, 3};
+  PathRun r(c);
+  r.run();
+  const double scale = r.store.find("model.lambda_manager.lambda_scale")->value.item<double>();
+  const at::Tensor logits = r.store.find("model.lambda_manager.lambda_logits")->value.detach();
+  ASSERT_EQ(logits.numel(), layers - 1);
+  EXPECT_NE(scale, static_cast<double>(layers));  // the test's own, not where it starts
+  double sum = 0;
+  for (std::int64_t i = 0; i < layers - 1; ++i) sum += std::exp(number(logits, {i}));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const auto l = static_cast<std::size_t>(layer);
+    const bool active = layer == 1 || layer == 3;
+    EXPECT_EQ(r.parameter(layer, "lambda2").defined(), active);
+    const double lambda2 = active ? r.parameter(layer, "lambda2").item<double>() : 1;
+    const double lambda1 = active ? scale * std::exp(number(logits, {layer - 1})) / sum : 0;
+    over_elements(H, [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) {
+      const double expected = lambda1 * number(r.v[0], {b, t, h, d}) + lambda2 * number(r.v[l], {b, t, h, d});
+      ASSERT_NEAR(number(r.mixed[l], {b, t, h, d}), expected, 1e-5) << "layer " << layer;
+    });
+  }
+}
+
 TEST(Relatives, FixedSvFormerAndNeutreno) {
   struct Case {
     const char *path, *neutreno_values;

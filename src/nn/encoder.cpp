@@ -28,6 +28,9 @@ at::Tensor patches(const at::Tensor& images, const EncoderConfig& c) {
 
 void EncoderConfig::validate() const {
   stack.validate();
+  if (!images() && stack.position_type != "rotary") {
+    fail(ExitCode::config, "an encoder of tokens has rotary positions, not '", stack.position_type, "' ones");
+  }
   if (num_classes < 2) fail(ExitCode::config, "num_classes = ", num_classes, " must be at least 2");
   if (!images()) return;
   if (patch_size < 1 || height < 1 || width < 1 || height % patch_size != 0 || width % patch_size != 0) {

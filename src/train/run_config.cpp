@@ -291,14 +291,16 @@ RunSettings::RunSettings(const ConfigSources& sources)
     unused_.push_back("logging.gate_interval");
   }
   note_optimizer_keys();
-  const auto given = [&](const char* path) { return binding_->origin(path) != "default"; };
-  for (const char* key : {"data.order_ranks", "data.order_workers"}) {
-    if (config.data.order != authors_order && given(key)) unused_.push_back(key);
+  if (config.data.order != authors_order) {
+    for (const char* key : {"data.order_ranks", "data.order_workers"}) leave_out(key);
   }
-  for (const std::string& key : unread_model_keys(config.model.config)) {
-    other_keys_.push_back(prefix + key);
-    if (binding_->origin(prefix + key) != "default") unused_.push_back(prefix + key);
-  }
+  for (const std::string& key : unread_model_keys(config.model.config)) leave_out(prefix + key);
+}
+
+// A key that has no effect here: told where it was given, and not written down.
+void RunSettings::leave_out(const std::string& key) {
+  other_keys_.push_back(key);
+  if (binding_->origin(key) != "default") unused_.push_back(key);
 }
 
 // Rates and decays of kinds of parameters that the model has none of.
@@ -307,36 +309,31 @@ void RunSettings::note_optimizer_keys() {
                                                     {"training.gate_decay", ParamKind::gate},
                                                     {"training.scalar_lr_scale", ParamKind::scalar},
                                                     {"training.scalar_decay", ParamKind::scalar}};
-  std::unique_ptr<Model> shapes;
+  const auto shapes = make_model(*architecture_, config_->model.config, at::Device(at::kMeta));
+  const auto& list = shapes->parameters().list();
   for (const auto& [key, kind] : keys) {
-    if (binding_->origin(key) == "default") continue;
-    if (!shapes) shapes = make_model(*architecture_, config_->model.config, at::Device(at::kMeta));
-    const auto& list = shapes->parameters().list();
-    const bool any =
-        std::any_of(list.begin(), list.end(), [kind = kind](const Parameter& p) { return p.kind == kind; });
-    if (!any) unused_.push_back(key);
+    if (std::none_of(list.begin(), list.end(), [kind = kind](const Parameter& p) { return p.kind == kind; })) {
+      leave_out(key);
+    }
   }
 }
 
 // Options that the task does not read, or where the windows would come from without one.
 void RunSettings::note_synthetic_keys() {
   const SyntheticOptions& synthetic = config_->data.synthetic;
-  const auto leave_out = [&](const std::string& path) {
-    if (binding_->origin(path) != "default") unused_.push_back(path);
-  };
   const std::string prefix = "data.synthetic.";
   for (const Field& field : binding_->fields()) {
     if (!field.path.starts_with(prefix)) continue;
     const std::string key = field.path.substr(prefix.size());
     if (synthetic.task && task_reads(synthetic_task(synthetic), key)) continue;
-    if (synthetic.task) other_keys_.push_back(field.path);
-    leave_out(field.path);
+    if (synthetic.task) {
+      leave_out(field.path);
+    } else if (binding_->origin(field.path) != "default") {
+      unused_.push_back(field.path);
+    }
   }
   if (!synthetic.task) return;
-  for (const char* shards : {"data.data_dir", "data.train_prefix", "data.val_prefix"}) {
-    other_keys_.push_back(shards);
-    leave_out(shards);
-  }
+  for (const char* shards : {"data.data_dir", "data.train_prefix", "data.val_prefix"}) leave_out(shards);
 }
 
 std::string RunSettings::show() const { return binding_->show(); }

@@ -148,6 +148,8 @@ class RunSettings {
   std::unique_ptr<RunConfig> config_;
   std::unique_ptr<ConfigBinding> binding_;
   void note_synthetic_keys();
+  void note_optimizer_keys();
+  void leave_out(const std::string& key);
 
   const Architecture* architecture_ = nullptr;
   std::vector<std::string> unused_, other_keys_;

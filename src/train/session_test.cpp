@@ -264,7 +264,7 @@ TEST(Session, NonFiniteLossStopsBeforeTheUpdate) {
 
 TEST(Session, RunawayRateNeverSavesNonFiniteWeights) {
   const TinyRun run;
-  const auto settings = run.settings({"training.learning_rate=1e30", "training.warmup_tokens=0",
+  const auto settings = run.settings({"training.learning_rate=1e30", "training.warmup_tokens=0", "training.weight_decay=0",
                                       "checkpointing.checkpoint_interval=1", "training.grad_clip=0"});
   EXPECT_FALSE(message([&] { train(settings, quiet(), {}); }, ExitCode::non_finite).empty());
   for (const auto& entry : RunFolder(run.run()).checkpoints()) {

@@ -2,8 +2,10 @@
 """export, import, retrofit and tokenize. With the package gguf, its reader too. usage: models_cli_test.py SATFORMER TESTS"""
 
 import json
+import math
 import os
 import pathlib
+import random
 import struct
 import subprocess
 import sys
@@ -53,6 +55,17 @@ def write_tensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
 
 
+def numbers(tensor):
+    return list(struct.unpack(f"<{len(tensor[2]) // 4}f", tensor[2]))
+
+
+def random_numbers(seed):
+    """Numbers that fp32 holds exactly."""
+    draw = random.Random(seed)
+    while True:
+        yield draw.randrange(-(1 << 20), 1 << 20) / (1 << 20)
+
+
 def has_transformers():
     code = "import torch, transformers"
     try:
@@ -97,6 +110,48 @@ class ModelsTest(unittest.TestCase):
             for name, tensor in again.items():
                 self.assertEqual(tensor[2], first[name][2], name)
 
+    def test_gpt2_lies_otherwise(self):
+        """Matrices transposed, queries, keys and values side by side, the prefix that transformers writes or none."""
+        C, F, V, P = 8, 16, 11, 6
+        draw = random_numbers(3)
+        shapes = {"wte.weight": [V, C], "wpe.weight": [P, C], "ln_f.weight": [C], "ln_f.bias": [C]}
+        for layer in range(2):
+            for part, shape in [("ln_1.weight", [C]), ("ln_1.bias", [C]), ("attn.c_attn.weight", [C, 3 * C]),
+                                ("attn.c_attn.bias", [3 * C]), ("attn.c_proj.weight", [C, C]), ("attn.c_proj.bias", [C]),
+                                ("ln_2.weight", [C]), ("ln_2.bias", [C]), ("mlp.c_fc.weight", [C, F]),
+                                ("mlp.c_fc.bias", [F]), ("mlp.c_proj.weight", [F, C]), ("mlp.c_proj.bias", [C])]:
+                shapes[f"h.{layer}.{part}"] = shape
+        values = {name: [next(draw) for _ in range(math.prod(shape))] for name, shape in shapes.items()}
+        config = {"model_type": "gpt2", "n_embd": C, "n_layer": 2, "n_head": 2, "n_inner": F, "n_positions": P, "vocab_size": V}
+        for prefix in ("", "transformer."):
+            source = self.dir / f"gpt2{prefix}"
+            source.mkdir()
+            (source / "config.json").write_text(json.dumps(config))
+            tensors = {prefix + name: ("F32", shape, struct.pack(f"<{len(values[name])}f", *values[name]))
+                       for name, shape in shapes.items()}
+            write_tensors(source / "model.safetensors", tensors)
+            run("import", "--from", "hf", source, "-o", self.dir / f"out{prefix}", "--no-tokenizer")
+            ours = read_tensors(self.dir / f"out{prefix}/model.safetensors")
+            self.assertEqual(len(ours), 4 + 2 * 16)
+            joined = values["h.1.attn.c_attn.weight"]
+            for i, name in enumerate(("q_proj", "k_proj", "v_proj")):
+                expected = [joined[c * 3 * C + i * C + o] for o in range(C) for c in range(C)]
+                self.assertEqual(numbers(ours[f"model.layers.1.attn.{name}.weight"]), expected, name)
+                bias = values["h.1.attn.c_attn.bias"][i * C : (i + 1) * C]
+                self.assertEqual(numbers(ours[f"model.layers.1.attn.{name}.bias"]), bias, name)
+            down = values["h.0.mlp.c_proj.weight"]
+            self.assertEqual(numbers(ours["model.layers.0.mlp.down_proj.weight"]),
+                             [down[f * C + o] for o in range(C) for f in range(F)])
+            self.assertEqual(numbers(ours["model.positions.weight"]), values["wpe.weight"])
+        self.assertIn("LayerNorm", run("export", "--to", "gguf", self.dir / "x.gguf", "--model", self.dir / "out", code=5))
+        tensors.pop("transformer.h.1.attn.c_attn.bias")
+        write_tensors(source / "model.safetensors", tensors)
+        error = run("import", "--from", "hf", source, "-o", self.dir / "bad", "--no-tokenizer", code=5)
+        self.assertIn("transformer.h.1.attn.c_attn.bias", error)
+        tensors["transformer.h.1.attn.c_attn.bias"] = ("F32", [2 * C], bytes(8 * C))
+        write_tensors(source / "model.safetensors", tensors)
+        self.assertIn("shape", run("import", "--from", "hf", source, "-o", self.dir / "bad", "--no-tokenizer", code=5))
+
     def test_plain_decoder_is_llama(self):
         model = self.golden("transformer_gqa_untied_noqknorm")
         self.export(model, "llama")
@@ -109,7 +164,7 @@ class ModelsTest(unittest.TestCase):
             ("attention_bias", True, "attention_bias"),
             ("head_dim", 6, "shape"),
             ("hidden_act", "gelu", "hidden_act"),
-            ("model_type", "gpt2", "GELU"),
+            ("model_type", "gpt2", "wte.weight"),
             ("model_type", "lama", "Did you mean 'llama'"),
             ("quantization_config", {"bits": 4}, "quantization_config"),
             ("num_attention_heads", "four", "num_attention_heads"),

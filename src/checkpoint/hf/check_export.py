@@ -39,7 +39,8 @@ def main(folder, cases, texts):
         result["loading"] = str(wrong)
     result["logits"] = largest(model(case["input_ids"]).logits - case["logits"])
     valid = case["mask"].bool()
-    padded = model(case["padded_ids"], attention_mask=case["mask"]).logits
+    positions = (case["mask"].long().cumsum(1) - 1).clamp(min=0)  # GPT-2 does not take them from the mask
+    padded = model(case["padded_ids"], attention_mask=case["mask"], position_ids=positions).logits
     result["padded"] = largest(padded - case["padded_logits"], valid)
 
     expected = case["generated"]
