@@ -45,7 +45,7 @@ Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
       }
     }
     const std::string what = error.what();
-    const auto colon = what.rfind(": ");
+    const auto colon = what.find(": ", std::min(what.find(", column "), what.size()));
     fail(code, origin, ":", line, ":", column,
          ": not valid JSON: ", colon == std::string::npos ? what : what.substr(colon + 2));
   } catch (const Json::out_of_range&) {

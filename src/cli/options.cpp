@@ -205,7 +205,9 @@ bool Options::parse(std::span<const std::string> arguments) {
         refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names),
                       " If it is a configuration field, it is written with '=': ", argument, "=", rest[i + 1], "."));
       }
-      refuse_unknown(argument, key);
+      const bool field = argument.rfind("--", 0) == 0 && section.empty();
+      refuse(concat("unknown argument '", argument, "'.", did_you_mean(key, impl_->names),
+                    field ? " A configuration field needs a value: --section.key=VALUE." : ""));
     }
     if (argument.find('=') != std::string::npos) {
       impl_->overrides.push_back(argument.substr(2));

@@ -100,11 +100,28 @@ void check_same_work(const PrepareOptions& options, const std::vector<TextInput>
   }
 }
 
+// What divides plain text and what names a column is refused where no input is of that form.
+void check_options_have_use(const PrepareOptions& options, const std::vector<TextInput>& inputs) {
+  const auto plain = [](const TextInput& input) { return input.format == TextFormat::plain; };
+  const bool any_plain = std::any_of(inputs.begin(), inputs.end(), plain);
+  if (!options.document_separator.empty() && !any_plain) {
+    fail(ExitCode::usage, "--document-separator divides plain text, and no input is plain text");
+  }
+  if (options.min_document_bytes > 0 && !any_plain) {
+    fail(ExitCode::usage, "--min-document-bytes divides plain text, and no input is plain text");
+  }
+  if (options.text_key != PrepareOptions().text_key && std::all_of(inputs.begin(), inputs.end(), plain)) {
+    fail(ExitCode::usage,
+         "--text-key names a key of JSON lines or a column of Parquet, and every input is plain text");
+  }
+}
+
 InputList inputs_of(const PrepareOptions& options) {
   const InputRules rules{{(fs::path(options.output_dir) / "manifest.json").string(),
                           (fs::path(options.output_dir) / "tokenizer.json").string()},
                          text_format(options.format)};
   InputList inputs = find_inputs(options.inputs, rules);
+  check_options_have_use(options, inputs.files);
   const bool spooled =
       std::any_of(inputs.files.begin(), inputs.files.end(), [](const TextInput& i) { return i.spool; });
   if (spooled && options.ranks.size > 1) {

@@ -467,6 +467,16 @@ TEST(PrepareForms, OptionsOutOfRangeAreRefused) {
   refused([](PrepareOptions& o) { o.shuffle_buffer = -1; });
   refused([](PrepareOptions& o) { o.shuffle_buffer = 2'000'000'000; });
   refused([](PrepareOptions& o) { o.format = "csv"; });
+  refused([](PrepareOptions& o) { o.text_key = "body"; });  // of plain text
+  write_file_atomic(folder / "a.jsonl", json_lines(3));
+  refused([&](PrepareOptions& o) {
+    o.inputs = {folder / "a.jsonl"};
+    o.min_document_bytes = 100;
+  });
+  refused([&](PrepareOptions& o) {
+    o.inputs = {folder / "a.jsonl"};
+    o.document_separator = "--";
+  });
 }
 
 TEST(DocumentSet, TakesEachHashOnceInTheMemoryItSays) {

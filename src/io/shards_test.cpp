@@ -62,6 +62,8 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreNamed) {
   write_file_atomic(folder / "train_00001.bin", bytes + ids16({100, 101}));
   const TokenShards shards(folder.path(), "train");
   shards.check_ids(102);
+  EXPECT_TRUE(shards.contains(7) && shards.contains(101));
+  EXPECT_FALSE(shards.contains(8));
   const std::string message = data_error([&] { shards.check_ids(100); });
   EXPECT_NE(message.find("train_00001.bin: id 100 at token offset 40000"), std::string::npos) << message;
   EXPECT_NE(message.find("vocabulary of 100"), std::string::npos);

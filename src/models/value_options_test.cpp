@@ -74,6 +74,28 @@ TEST(ValueOptions, CombinationsThatMeanNothingAreRefused) {
   expect_refused("satformer", with_static([](C& c) { c.value_residual_gate = "relu"; }), {"never get a gradient"});
   expect_refused("satformer", [](C& c) { c.value_gate_init_std.number = 0; }, {"never get a gradient"});
   expect_refused("satformer", [](C& c) { c.value_gate_bias_init = 1; }, {"needs value_residual_proj_bias"});
+  expect_refused("satformer",
+                 [](C& c) {
+                   c.value_residual_gate = "softmax";
+                   c.num_kv_heads = 1;
+                 },
+                 {"over one it is always 1"});
+  expect_refused("satformer",
+                 [](C& c) {
+                   c.value_residual_gate = "sigmoid";
+                   c.value_gate_ffn = 8;
+                   c.value_gate_init_std.number = 0;
+                 },
+                 {"matrices of zeros"});
+  for (const char* gate : {"identity", "tanh"}) {
+    expect_refused("satformer",
+                   [gate](C& c) {
+                     c.value_residual_gate = gate;
+                     c.value_gate_granularity = "factorised";
+                     c.initializer_range = 0;
+                   },
+                   {"a product of three", gate});
+  }
   expect_refused("own",
                  [](C& c) {
                    c.residual_routing = "mudd";

@@ -238,9 +238,11 @@ void ModelConfig::validate() const {
   if (bos_token_id != ModelConfig().bos_token_id) id("bos_token_id", bos_token_id);
   check_value_layers(*this);
   if (effective_value_path() == "satformer") check_gates(*this);
-  check(residual_routing != "mudd" || use_pre_post_da_norm || (mudd_post_norm == "all" && mudd_pre_norm == "module"),
-        "mudd_post_norm '", mudd_post_norm, "' and mudd_pre_norm '", mudd_pre_norm,
-        "' choose norms, but use_pre_post_da_norm is false");
+  const bool no_mudd_norms = residual_routing == "mudd" && !use_pre_post_da_norm;
+  check(!no_mudd_norms || mudd_post_norm == "all", "mudd_post_norm '", mudd_post_norm,
+        "' chooses norms, but use_pre_post_da_norm is false");
+  check(!no_mudd_norms || mudd_pre_norm == "module", "mudd_pre_norm '", mudd_pre_norm,
+        "' chooses norms, but use_pre_post_da_norm is false");
 }
 
 RopeScaling ModelConfig::rope_scaling() const {

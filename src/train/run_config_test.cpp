@@ -173,6 +173,26 @@ TEST(RunConfig, ValuesOutOfRange) {
   EXPECT_TRUE(contains(refused("model.config_overrides.num_heads=7"), "7"));
   EXPECT_TRUE(contains(refused("model.from_pretrained=true"), "pretrained_path"));
   EXPECT_TRUE(contains(refused("data.val_prefix=train_val"), "train_val"));
+  EXPECT_TRUE(contains(refused("training.gate_decay=1e10"), "gate_decay"));
+  EXPECT_TRUE(contains(refused("model.config_overrides.window_size=4611686018427387904"), "window_size"));
+  const auto short_windows = [&] { from(authors_layout(), {"data.order=authors", "data.seq_length=1"}); };
+  EXPECT_TRUE(contains(message(short_windows), "at least 2"));
+}
+
+TEST(RunConfig, RatesOfKindsThatTheModelLacksAreUnused) {
+  const auto is_unused = [](const std::string& key, const std::string& model) {
+    const RunSettings settings = from(authors_layout(), {"training." + key + "=0.5", "model.class_name=" + model});
+    const auto& unused = settings.unused();
+    return std::count(unused.begin(), unused.end(), "training." + key) == 1;
+  };
+  for (const char* key : {"gate_lr_scale", "gate_decay"}) {
+    EXPECT_FALSE(is_unused(key, "SATFormerForCausalLM")) << key;
+    EXPECT_TRUE(is_unused(key, "ResFormerForCausalLM")) << key;
+  }
+  for (const char* key : {"scalar_lr_scale", "scalar_decay"}) {
+    EXPECT_TRUE(is_unused(key, "TransformerForCausalLM")) << key;
+    EXPECT_FALSE(is_unused(key, "DenseFormerForCausalLM")) << key;
+  }
 }
 
 TEST(RunConfig, TheAuthorsOrderTakesTheirWorkers) {

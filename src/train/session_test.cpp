@@ -262,10 +262,24 @@ TEST(Session, NonFiniteLossStopsBeforeTheUpdate) {
   }
 }
 
+TEST(Session, MasksOfDocumentsNeedDocuments) {
+  const TinyRun run;
+  const std::string text = message(
+      [&] {
+        train(run.settings({"data.mask_documents=true", "model.config_overrides.vocab_size=40",
+                            "model.config_overrides.eos_token_id=39"}),
+              quiet(), {});
+      },
+      ExitCode::data);
+  EXPECT_TRUE(contains(text, "mask_documents") && contains(text, "id 39")) << text;
+  train(run.settings({"data.mask_documents=true", "model.config_overrides.eos_token_id=7"}), quiet("", 1), {});
+}
+
 TEST(Session, RunawayRateNeverSavesNonFiniteWeights) {
   const TinyRun run;
-  const auto settings = run.settings({"training.learning_rate=1e30", "training.warmup_tokens=0", "training.weight_decay=0",
-                                      "checkpointing.checkpoint_interval=1", "training.grad_clip=0"});
+  const auto settings =
+      run.settings({"training.learning_rate=1e30", "training.warmup_tokens=0", "training.weight_decay=0",
+                    "checkpointing.checkpoint_interval=1", "training.grad_clip=0"});
   EXPECT_FALSE(message([&] { train(settings, quiet(), {}); }, ExitCode::non_finite).empty());
   for (const auto& entry : RunFolder(run.run()).checkpoints()) {
     const LoadedModel loaded = load_model(entry.path, at::Device(c10::DeviceType::CPU));
