@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/field_options.h"
 #include "cli/options.h"
+#include "cli/rank_session.h"
 #include "data/synthetic/task.h"
 #include "data/synthetic/write.h"
 
@@ -26,45 +27,8 @@ std::string task_list() {
          "100000";
 }
 
-}  // namespace
-
-bool asks_for_synthetic(std::span<const std::string> arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
-    return argument.substr(0, argument.find('=')) == "--synthetic";
-  });
-}
-
-int run_prepare_synthetic(std::span<const std::string> arguments) {
-  SyntheticPrepareOptions prepare;
-  SyntheticOptions& synthetic = prepare.synthetic;
-  std::string task, device;
-  Options options("prepare --synthetic", "Generate examples of a task as token shards with marks beside them.");
-  options.add("--synthetic", task, "the task", true)
-      .add("--output,-o", prepare.output_dir, "folder for the shards", true)
-      .add("--seed", synthetic.seed, "what the examples are drawn with");
-  ConfigBinding binding(synthetic);
-  FieldOptions fields(options, binding, {"task", "example_seed"});
-  options.add("--tokenizer", prepare.tokenizer, "tasks of text: 'byte', a SentencePiece model, or a folder with one")
-      .add("--train-tokenizer", prepare.train_tokenizer,
-           "tasks of text: train a SentencePiece BPE tokenizer of this many ids on such text")
-      .add("--shard-tokens", prepare.shard_tokens, "most tokens in a shard")
-      .flag("--overwrite", prepare.overwrite, "replace shards that are in the folder")
-      .footer(task_list());
-  const bool help = std::any_of(arguments.begin(), arguments.end(),
-                                [](const std::string& a) { return a == "--help" || a == "-h"; });
-  const std::vector<std::string> only_help = {"--help"};
-  if (!options.parse(help ? std::span<const std::string>(only_help) : arguments)) return 0;
-  synthetic.task = task;
-  const SyntheticTask& chosen = synthetic_task(synthetic);
-  if (synthetic.seed < 0) fail(ExitCode::usage, "--seed ", synthetic.seed, " must be at least 0");
-  for (const std::string& path : fields.apply()) {
-    if (task_reads(chosen, path)) continue;
-    std::string option = path;
-    std::replace(option.begin(), option.end(), '_', '-');
-    fail(ExitCode::usage, "--", option, " has no effect on ", chosen.name,
-         "; 'satformer prepare --synthetic --help' says what each task reads");
-  }
-  const SyntheticPrepareResult result = prepare_synthetic(prepare);
+void print_summary(const SyntheticPrepareOptions& prepare, const SyntheticPrepareResult& result) {
+  const SyntheticOptions& synthetic = prepare.synthetic;
   const Json manifest = parse_json(result.manifest, "manifest.json");
   std::printf("%s\n", prepare.output_dir.c_str());
   for (const Json& file : manifest["files"]) {
@@ -81,7 +45,57 @@ int run_prepare_synthetic(std::span<const std::string> arguments) {
     ids += concat(' ', result.example[i]);
   }
   std::printf("  the first       %s ...\n", ids.c_str());
-  return 0;
+}
+
+}  // namespace
+
+bool asks_for_synthetic(std::span<const std::string> arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument.substr(0, argument.find('=')) == "--synthetic";
+  });
+}
+
+int run_prepare_synthetic(std::span<const std::string> arguments) {
+  SyntheticPrepareOptions prepare;
+  SyntheticOptions& synthetic = prepare.synthetic;
+  std::string task;
+  double timeout = default_rank_timeout;
+  Options options("prepare --synthetic", "Generate examples of a task as token shards with marks beside them.");
+  options.add("--synthetic", task, "the task", true)
+      .add("--output,-o", prepare.output_dir, "folder for the shards", true)
+      .add("--seed", synthetic.seed, "what the examples are drawn with");
+  ConfigBinding binding(synthetic);
+  FieldOptions fields(options, binding, {"task", "example_seed"});
+  options.add("--tokenizer", prepare.tokenizer, "tasks of text: 'byte', a SentencePiece model, or a folder with one")
+      .add("--train-tokenizer", prepare.train_tokenizer,
+           "tasks of text: train a SentencePiece BPE tokenizer of this many ids on such text")
+      .add("--shard-tokens", prepare.shard_tokens, "most tokens in a shard")
+      .flag("--overwrite", prepare.overwrite, "replace shards that are in the folder")
+      .add("--timeout", timeout,
+           "with several ranks: seconds until one that is stopped, stuck or missing is given up")
+      .footer(task_list());
+  const bool help = std::any_of(arguments.begin(), arguments.end(),
+                                [](const std::string& a) { return a == "--help" || a == "-h"; });
+  const std::vector<std::string> only_help = {"--help"};
+  if (!options.parse(help ? std::span<const std::string>(only_help) : arguments)) return 0;
+  synthetic.task = task;
+  const SyntheticTask& chosen = synthetic_task(synthetic);
+  if (synthetic.seed < 0) fail(ExitCode::usage, "--seed ", synthetic.seed, " must be at least 0");
+  for (const std::string& path : fields.apply()) {
+    if (task_reads(chosen, path)) continue;
+    std::string option = path;
+    std::replace(option.begin(), option.end(), '_', '-');
+    fail(ExitCode::usage, "--", option, " has no effect on ", chosen.name,
+         "; 'satformer prepare --synthetic --help' says what each task reads");
+  }
+  // Examples are made faster than they could be shared: one rank writes, the others wait for it.
+  RankSession session(timeout);
+  return session.run([&](Communicator& ranks) {
+    const LongWork waiting(ranks);
+    if (ranks.rank() == 0) print_summary(prepare, prepare_synthetic(prepare));
+    ranks.barrier();
+    return 0;
+  });
 }
 
 }  // namespace satformer::cli

@@ -91,6 +91,26 @@ class Equality(RankCase):
             self.assertEqual(result["windows"], results[0]["windows"])
             self.assertAlmostEqual(result["loss"], results[0]["loss"], delta=1e-6)
 
+    def test_generated_examples_are_written_once(self):
+        def prepare(folder, size, code=0):
+            port = free_port()
+            processes = [self.start_rank(rank, size, port, ["--synthetic", "mqar", "--vocab-size", "64", "--seq-length", "32",
+                                                            "--pairs", "4", "--examples", "200", "--timeout", "30",
+                                                            "-o", os.path.join(self.folder, folder)], command="prepare")
+                         for rank in range(size)]
+            outputs = self.finish(processes)
+            self.assertEqual([status for status, _ in outputs], [code] * size, outputs)
+            return [text for _, text in outputs]
+
+        prepare("one", 1)
+        said = prepare("two", 2)
+        self.assertIn("examples", said[0])
+        self.assertEqual(said[1], "")
+        for name in sorted(os.listdir(os.path.join(self.folder, "one"))):
+            with open(os.path.join(self.folder, "one", name), "rb") as a, open(os.path.join(self.folder, "two", name), "rb") as b:
+                self.assertEqual(a.read(), b.read(), name)
+        self.assertIn("rank 0", prepare("two", 2, code=4)[1])  # they are there already
+
     def test_other_types(self):
         for dtype, tolerance in (("bfloat16", 2e-3), ("pure-bfloat16", 2e-2)):
             one, two = dtype + "1", dtype + "2"
