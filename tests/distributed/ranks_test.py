@@ -43,6 +43,11 @@ class Equality(RankCase):
             self.assertIn("4 x 2 = 8 windows a step, the checkpoint has 4 x 3 = 12", text)
             self.assertIn("rank %d: " % rank, text)
 
+    def test_rewinding_is_for_one_process(self):
+        for code, text in self.finish(self.start(2, "--config", self.config("run", 8), "--on-spike", "rewind")):
+            self.assertEqual(code, 3, text)
+            self.assertIn("rewind is for one process", text)
+
     def test_uneven_shares_and_too_many_ranks(self):
         # Twelve windows among five ranks: two or three each.
         self.train(1, "--config", self.config("one", 4))
