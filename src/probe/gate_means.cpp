@@ -19,12 +19,12 @@ at::Tensor GateMeans::source_gate(std::int64_t layer, std::int64_t source, const
   }
   for (std::int64_t kind = 0; kind < rows; ++kind) {
     if (kinds_ == 0) {
-      s.sum_KH[0] += gates.sum({0, 1});
+      s.sum_KH[0] += gates.sum(at::IntArrayRef({0, 1}));
       s.count_K[0] += static_cast<double>(gates.size(0) * gates.size(1));
       continue;
     }
     const at::Tensor of_kind = kinds_BT_.eq(kind).to(at::kDouble);
-    s.sum_KH[kind] += (gates * of_kind.unsqueeze(-1)).sum({0, 1});
+    s.sum_KH[kind] += (gates * of_kind.unsqueeze(-1)).sum(at::IntArrayRef({0, 1}));
     s.count_K[kind] += of_kind.sum();
   }
   return alpha_BTH;

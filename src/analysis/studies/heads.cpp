@@ -117,7 +117,7 @@ void study_heads(const StudyInput& input, StudyResult& result) {
     map.title = "Mean correlation of the heads of every two layers";
     map.row_axis = map.column_axis = "layer";
     const std::int64_t L = N / H;
-    const at::Tensor means = similarity.nan_to_num(0.0).view({L, H, L, H}).mean({1, 3}).contiguous();
+    const at::Tensor means = similarity.nan_to_num(0.0).view({L, H, L, H}).mean(at::IntArrayRef({1, 3})).contiguous();
     for (const GateTrack& track : m.gates) map.row_labels.push_back(track.name());
     map.column_labels = map.row_labels;
     map.values.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + L * L);

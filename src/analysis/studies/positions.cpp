@@ -18,7 +18,8 @@ void study_positions(const StudyInput& input, StudyResult& result) {
   const std::int64_t T = m.length(), buckets = std::min(T, most_buckets);
   const at::Tensor loss_T = m.losses_WT.to(at::kDouble).mean(0);
   std::vector<at::Tensor> gates_T;
-  for (const GateTrack& track : m.gates) gates_T.push_back(track.gates_WTH.to(at::kDouble).mean({0, 2}));
+  for (const GateTrack& track : m.gates)
+    gates_T.push_back(track.gates_WTH.to(at::kDouble).mean(at::IntArrayRef({0, 2})));
 
   Table table;
   table.columns = {{"from", true, ""}, {"to", true, ""}, {"loss", true, ""}};

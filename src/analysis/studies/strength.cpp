@@ -66,7 +66,7 @@ void ValueStrength::attention(std::int64_t layer, const AttentionView& view) {
   gates_.clear();
   if (!early.defined()) return;
   Sums& s = sums_[layer];
-  const at::Tensor share_H = norm_share(early, own).sum({0, 1}).cpu();
+  const at::Tensor share_H = norm_share(early, own).sum(at::IntArrayRef({0, 1})).cpu();
   s.head_share_H = s.head_share_H.defined() ? s.head_share_H + share_H : share_H;
   const at::Tensor c = (at_output_ ? view.project : view.attend)(early).to(at::kDouble);
   const at::Tensor o = view.output_BTC.to(at::kDouble);
