@@ -99,11 +99,10 @@ TEST_F(HfConfig, ScaledRotaryEmbeddings) {
                        {"low_freq_factor", 1.0},
                        {"high_freq_factor", 4.0},
                        {"original_max_position_embeddings", 8192}};
-  for (const Json& json : {llama({{"rope_scaling", llama3}, {"rope_theta", 500000.0}}), [&] {
-                             Json all = llama3;
-                             all["rope_theta"] = 500000.0;
-                             return llama({{"rope_parameters", all}});
-                           }()}) {
+  Json with_theta = llama3;
+  with_theta["rope_theta"] = 500000.0;
+  for (const Json& json :
+       {llama({{"rope_scaling", llama3}, {"rope_theta", 500000.0}}), llama({{"rope_parameters", with_theta}})}) {
     const ModelConfig c = read(json).config;
     EXPECT_EQ(c.rope_type, "llama3");
     EXPECT_EQ(c.rope_factor, 32);
