@@ -143,6 +143,7 @@ TEST_F(PrepareRanksTest, SameBytesAsOneProcess) {
 TEST_F(PrepareRanksTest, SmallInputs) {
   write_file_atomic(folder / "a.jsonl", lines(2));
   options.inputs = {folder / "a.jsonl"};
+  options.min_document_bytes = 0;
   options.tokenizer.clear();
   options.train_tokenizer = 300;
   options.val_fraction = 0.0001;

@@ -264,7 +264,7 @@ class Eval(unittest.TestCase):
                 (["--tasks", "piqa", "--data-dir", FIXTURES, "--num-fewshot", "100"], 4, ["100", "25"]),
                 (["--tasks", "squad_completion", "--data-dir", FIXTURES, "--context", "200"], 3, ["256", "200"]),
                 (["--tasks", "piqa", "--data-dir", FIXTURES, "--context", "4096"], 3, ["4096", "768"]),
-                (["--text", "nothing.txt"], 6, ["nothing.txt"]),
+                (["--text", "nothing.txt"], 4, ["nothing.txt"]),
                 (["--text", os.path.join(FIXTURES, "prose.txt"), "--stride", "999"], 2, ["999", "768"]),
                 (["--tasks", "piqa", "--data-dir", FIXTURES, "--stride", "4"], 2, ["--stride"]),
                 (["--tasks", "missing.json"], 6, ["missing.json"])]:
