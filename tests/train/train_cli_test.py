@@ -244,7 +244,7 @@ class Faults(TrainCase):
         self.assertIn("step-%08d" % STEPS, self.checkpoints("run"))
 
     def test_runaway_rate_stops(self):
-        config = self.config("run", learning_rate=1e4, min_lr=1e4, weight_decay=0, max_tokens=200 * TOKENS_PER_STEP / 1e9)
+        config = self.config("run", learning_rate=1e30, min_lr=1e30, weight_decay=0, max_tokens=200 * TOKENS_PER_STEP / 1e9)
         text = self.train(config, "--checkpointing.checkpoint_interval=1", code=7)
         self.assertIn("step", text)
         for name in self.checkpoints("run"):
