@@ -16,9 +16,20 @@
 namespace satformer::cpu {
 namespace {
 
-constexpr std::int64_t query_tile = 64, key_tile = 128;    // forward
-constexpr std::int64_t grad_queries = 64, grad_keys = 64;  // backward
-constexpr std::int64_t shortest = 128;                     // queries that are worth the tiles
+constexpr std::int64_t shortest = 128;  // queries that are worth the tiles
+
+// Queries and keys of a tile. The products of bfloat16 are so fast that what is done once a product counts: larger
+// ones.
+template <class T>
+struct Tiles {
+  static constexpr std::int64_t query = 64, key = 128;              // forward
+  static constexpr std::int64_t grad_queries = 64, grad_keys = 64;  // backward
+};
+template <>
+struct Tiles<rows::bf16> {
+  static constexpr std::int64_t query = 128, key = 256;
+  static constexpr std::int64_t grad_queries = 128, grad_keys = 64;
+};
 
 std::int64_t tiles_of(std::int64_t count, std::int64_t tile) { return (count + tile - 1) / tile; }
 
@@ -116,6 +127,8 @@ struct Shape {
 
 template <class T, class Table>
 class Forward {
+  static constexpr std::int64_t query_tile = Tiles<T>::query, key_tile = Tiles<T>::key;
+
  public:
   Forward(const Shape& shape, const Table& table, at::ScalarType type) : s_(shape), table_(table), type_(type) {}
 
@@ -200,6 +213,8 @@ class Forward {
 // One head of one batch row at a time: its queries' gradients gather over the tiles of keys.
 template <class T, class Table>
 class Backward {
+  static constexpr std::int64_t grad_queries = Tiles<T>::grad_queries, grad_keys = Tiles<T>::grad_keys;
+
  public:
   Backward(const Shape& shape, const Table& table, at::ScalarType type)
       : s_(shape),
