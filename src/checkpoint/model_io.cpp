@@ -134,14 +134,26 @@ std::string resolve_model_directory(const std::string& path) {
   return steps.back().path;
 }
 
+bool is_importable(const Json& config) {
+  if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string()) return false;
+  const auto type = config["model_type"].get<std::string>();
+  return type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3" || type == "gpt2";
+}
+
 Json read_model_config(const std::string& path) {
-  return read_json_file(resolve_model_directory(path) + "/" + config_file, ExitCode::checkpoint);
+  const std::string directory = resolve_model_directory(path), origin = directory + "/" + config_file;
+  Json json = read_json_file(origin, ExitCode::checkpoint);
+  if (is_importable(json)) {
+    fail(ExitCode::checkpoint, origin, ": a model of the type '", json["model_type"].get<std::string>(),
+         "' is to be imported first: satformer import --from hf ", directory, " -o MODEL");
+  }
+  return json;
 }
 
 LoadedModel describe_model(const std::string& path, at::Device device) {
   const std::string directory = resolve_model_directory(path);
   const std::string origin = directory + "/" + config_file;
-  Json json = read_json_file(origin, ExitCode::checkpoint);
+  Json json = read_model_config(directory);
   if (!json.is_object()) fail(ExitCode::checkpoint, origin, ": not a JSON object");
   std::string name;
   const bool has_type = json.contains("model_type") && json["model_type"].is_string();

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -65,11 +66,20 @@ RetrofitPlan plan_retrofit(const std::string& addition, const ModelConfig& base)
   ConfigBinding binding(c);
   if (open != std::string::npos) {
     const std::string list = addition.substr(open + 1, addition.size() - open - 2);
-    std::vector<std::string> known;
+    std::vector<std::string> known, given;
     for (std::size_t at = 0; at < list.size();) {
       const std::size_t end = std::min(list.find(',', at), list.size());
-      binding.apply_override(full_assignment(list.substr(at, end - at), known));
+      const std::string assignment = full_assignment(list.substr(at, end - at), known);
+      given.push_back(assignment.substr(0, assignment.find('=')));
+      if (std::count(given.begin(), given.end(), given.back()) > 1) {
+        fail(ExitCode::usage, "--add: ", given.back(), " is given twice");
+      }
+      binding.apply_override(assignment);
       at = end + 1;
+    }
+    for (const std::string& key : unread_model_keys(c)) {
+      if (std::find(given.begin(), given.end(), key) == given.end()) continue;
+      fail(ExitCode::usage, "--add: ", key, " has no effect on the value path '", plan.value_path, "'");
     }
   }
   if (plan.value_path != "satformer") return plan;

@@ -23,7 +23,8 @@ int run_import(std::span<const std::string> arguments) {
   Options options(
       "import",
       "Makes a model folder from a folder in the form of Hugging Face: our own exports, the SATFormer authors' "
-      "checkpoints, and decoders of the kinds Llama, Mistral, Qwen2 and Qwen3. What they have and this program "
+      "checkpoints, and decoders of the kinds Llama, Mistral, Qwen2, Qwen3 and GPT-2. What they have and this "
+      "program "
       "lacks is refused by name.");
   options.add("--from", from, "hf: a folder with config.json and safetensors or pytorch_model.bin", true)
       .add("source", source, "The folder", true)
@@ -47,7 +48,8 @@ int run_import(std::span<const std::string> arguments) {
   check_model_target(output, overwrite);
   set_num_threads(threads);
 
-  const LoadedModel loaded = import_hf_model(source, at::Device(at::kCPU));
+  std::vector<std::string> remarks;
+  const LoadedModel loaded = import_hf_model(source, at::Device(at::kCPU), &remarks);
   Model& model = *loaded.model;
   const std::unique_ptr<Tokenizer> tokenizer = no_tokenizer ? nullptr : tokenizer_beside(loaded, tokenizer_spec);
   if (!python.empty()) {
@@ -66,6 +68,8 @@ int run_import(std::span<const std::string> arguments) {
   std::printf("imported      %s to %s: %s, %s parameters\n", source.c_str(), output.c_str(),
               model.architecture().c_str(), human_count(static_cast<double>(model.parameters().count())).c_str());
   if (!tokenizer) std::printf("tokenizer     none\n");
+  std::fflush(stdout);
+  for (const std::string& remark : remarks) std::fprintf(stderr, "note: %s\n", remark.c_str());
   return 0;
 }
 

@@ -21,15 +21,9 @@ namespace {
 // A folder of ours, or of a kind that `import` reads.
 LoadedModel load_base(const std::string& path) {
   const std::string config_path = path + "/config.json";
-  if (std::filesystem::exists(config_path)) {
-    const Json config = read_json_file(config_path, ExitCode::checkpoint);
-    for (const Architecture& a : architectures()) {
-      if (config.is_object() && config.value("model_type", "") == a.model_type)
-        return load_model(path, at::Device(at::kCPU));
-    }
-    return import_hf_model(path, at::Device(at::kCPU));
-  }
-  return load_model(path, at::Device(at::kCPU));
+  const Json config =
+      std::filesystem::exists(config_path) ? read_json_file(config_path, ExitCode::checkpoint) : Json();
+  return is_importable(config) ? import_hf_model(path, at::Device(at::kCPU)) : load_model(path, at::Device(at::kCPU));
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ ConfigSources sources_of(const TrainArguments& arguments, const std::vector<std:
 
 void note(std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); }
 
-void note_unused(const RunSettings& settings) {
+void note_settings(const RunSettings& settings) {
+  for (const std::string& change : settings.changed_from_pretrained()) note(change);
   if (settings.unused().empty()) return;
   std::string list;
   for (const std::string& key : settings.unused()) list += (list.empty() ? "" : ", ") + key;
@@ -102,7 +103,7 @@ int train_on_rank(const RunSettings& settings, TrainRequest request, Communicato
     if (first) note(text);
   };
   if (first) {
-    note_unused(settings);
+    note_settings(settings);
     request.note = note;
   }
   if (ranks.size() > 1) request.ranks = &ranks;
@@ -191,7 +192,7 @@ int run_train(std::span<const std::string> arguments) {
   request.arguments = {arguments.begin(), arguments.end()};
   if (a.dry_run) {
     const RunSettings settings(sources);
-    note_unused(settings);
+    note_settings(settings);
     request.note = note;
     std::fputs(describe_run(settings, request).c_str(), stdout);
     return 0;

@@ -16,6 +16,7 @@ AttentionLayer::AttentionLayer(const ModelConfig& config, std::int64_t layer, do
       num_heads_(config.num_heads),
       kv_heads_(config.kv_heads()),
       head_dim_(config.head_dim()),
+      rotary_(config.position_type == "rotary"),
       qk_norm_eps_(config.qk_norm_eps) {
   const std::string prefix = concat("model.layers.", layer, ".attn.");
   const std::int64_t C = config.hidden_size, kv = kv_heads_ * head_dim_;
@@ -65,8 +66,10 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   if (v_weight_.defined()) v_BTHD = v_BTHD.view({B, T, kv_heads_, head_dim_});
   v_BTHD = value_path.mix(layer_, input.v, v_BTHD, values, context);
   k_BTHD = value_path.mix_keys(layer_, k_BTHD, values, context);
-  q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
-  k_BTHD = qk_norm_rope(k_BTHD, k_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
+  if (rotary_ || q_norm_weight_.defined()) {
+    q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
+    k_BTHD = qk_norm_rope(k_BTHD, k_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
+  }
   if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
   at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
   out_BTHD = value_path.add_to_output(layer_, input.v, out_BTHD, values, context);

@@ -30,6 +30,7 @@ class AttentionLayer {
 
  private:
   std::int64_t layer_, num_heads_, kv_heads_, head_dim_;
+  bool rotary_;
   double qk_norm_eps_;
   at::Tensor q_weight_, k_weight_, v_weight_, o_weight_;  // v undefined where the layer projects no values
   at::Tensor q_bias_, k_bias_, v_bias_;                   // undefined without qkv_bias

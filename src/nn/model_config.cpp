@@ -214,9 +214,11 @@ void ModelConfig::visit(FieldVisitor& v) {
 void ModelConfig::validate() const {
   check(head_size || hidden_size % num_heads == 0, "hidden_size ", hidden_size, " is not divisible by num_heads ",
         num_heads, " (head_dim gives heads another width)");
-  check(!head_size || *head_size % 2 == 0, "head_dim ", head_dim(), " is odd; rotary embeddings need an even one");
-  check(head_dim() % 2 == 0, "the head size hidden_size / num_heads = ", hidden_size, " / ", num_heads, " = ",
-        head_dim(), " is odd; rotary embeddings need an even one");
+  const bool halves = position_type == "rotary" || qk_norm;  // what norms queries and keys turns them too
+  const char* need = position_type == "rotary" ? "rotary embeddings need an even one" : "qk_norm needs an even one";
+  check(!halves || !head_size || *head_size % 2 == 0, "head_dim ", head_dim(), " is odd; ", need);
+  check(!halves || head_dim() % 2 == 0, "the head size hidden_size / num_heads = ", hidden_size, " / ", num_heads,
+        " = ", head_dim(), " is odd; ", need);
   const bool swish = hidden_act == "swish" || hidden_act == "silu";
   check(swish == (mlp_type == "gated"), "hidden_act '", hidden_act, "' does not go with mlp_type '", mlp_type,
         "', but ", mlp_type == "gated" ? "swish" : "gelu, gelu_new and relu", mlp_type == "gated" ? " does" : " do");

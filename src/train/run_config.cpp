@@ -257,18 +257,7 @@ RunSettings::RunSettings(const ConfigSources& sources)
 
   RunConfig& config = *config_;
   const std::string prefix = "model.config_overrides.";
-  if (const std::string path = config.pretrained(); !path.empty()) {
-    const Json pretrained = read_model_config(path);
-    if (pretrained.contains("architectures") && pretrained["architectures"].is_array() &&
-        !pretrained["architectures"].empty()) {
-      binding_->imply("model.class_name", pretrained["architectures"][0], path);
-    }
-    for (const Field& field : binding_->fields()) {
-      if (field.path.rfind(prefix, 0) != 0) continue;
-      const auto it = pretrained.find(field.path.substr(prefix.size()));
-      if (it != pretrained.end()) binding_->imply(field.path, *it, path);
-    }
-  }
+  if (!config.pretrained().empty()) take_from_pretrained(prefix);
   architecture_ = &architecture_by_name(config.model.class_name);
   const std::string implied = concat("model.class_name ", architecture_->class_name);
   binding_->imply(prefix + "residual_routing", architecture_->residual_routing, implied);
@@ -285,6 +274,7 @@ RunSettings::RunSettings(const ConfigSources& sources)
   config.validate();
 
   unused_ = binding_->unused();
+  std::erase_if(unused_, [&](const std::string& key) { return binding_->origin(key) == config.pretrained(); });
   note_synthetic_keys();
   if (workers_count) std::erase(unused_, workers);
   if (config.logging.gate_interval > 0 && config.model.config.effective_value_path() != "satformer") {
@@ -297,10 +287,38 @@ RunSettings::RunSettings(const ConfigSources& sources)
   for (const std::string& key : unread_model_keys(config.model.config)) leave_out(prefix + key);
 }
 
-// A key that has no effect here: told where it was given, and not written down.
+// Class and model fields of the pretrained folder, where no source has set them. Error(config) for another class.
+void RunSettings::take_from_pretrained(const std::string& prefix) {
+  const std::string path = config_->pretrained();
+  const Json pretrained = read_model_config(path);
+  const auto classes = pretrained.find("architectures");
+  if (classes != pretrained.end() && classes->is_array() && !classes->empty() && (*classes)[0].is_string()) {
+    const auto name = (*classes)[0].get<std::string>();
+    const bool told = !binding_->imply("model.class_name", name, path);
+    const std::string& given = config_->model.class_name;
+    if (told && architecture_by_name(given).name != architecture_by_name(name).name) {
+      fail(ExitCode::config, "model.class_name is ", given, " (", binding_->origin("model.class_name"),
+           "), but the pretrained model in '", path, "' is a ", name);
+    }
+  }
+  const Json own = binding_->to_json()["model"]["config_overrides"];
+  for (const Field& field : binding_->fields()) {
+    if (field.path.rfind(prefix, 0) != 0) continue;
+    const std::string key = field.path.substr(prefix.size());
+    const auto theirs = pretrained.find(key);
+    if (theirs == pretrained.end() || binding_->imply(field.path, *theirs, path)) continue;
+    if (own.contains(key) && own[key] != *theirs) {
+      changed_.push_back(concat(key, " is ", own[key].dump(), " (", binding_->origin(field.path),
+                                "), the pretrained model's is ", theirs->dump()));
+    }
+  }
+}
+
+// A key that has no effect here: told where somebody gave it, and not written down.
 void RunSettings::leave_out(const std::string& key) {
   other_keys_.push_back(key);
-  if (binding_->origin(key) != "default") unused_.push_back(key);
+  const std::string origin = binding_->origin(key);
+  if (origin != "default" && origin != config_->pretrained()) unused_.push_back(key);
 }
 
 // Rates and decays of kinds of parameters that the model has none of.

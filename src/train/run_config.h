@@ -141,6 +141,8 @@ class RunSettings {
   // Keys that some source gave and that have no effect: compatibility keys, options of other architectures and of
   // other synthetic tasks, shards beside a synthetic task.
   const std::vector<std::string>& unused() const { return unused_; }
+  // Model fields that a source gave and that are not the pretrained model's, one sentence each.
+  const std::vector<std::string>& changed_from_pretrained() const { return changed_; }
   std::string show() const;  // every value with its origin
   Json to_json() const;      // without the unused keys; as a --config file it gives the same run
 
@@ -150,9 +152,10 @@ class RunSettings {
   void note_synthetic_keys();
   void note_optimizer_keys();
   void leave_out(const std::string& key);
+  void take_from_pretrained(const std::string& prefix);
 
   const Architecture* architecture_ = nullptr;
-  std::vector<std::string> unused_, other_keys_;
+  std::vector<std::string> unused_, other_keys_, changed_;
 };
 
 // Lines for --help: every field with default and meaning.

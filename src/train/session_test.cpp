@@ -262,6 +262,27 @@ TEST(Session, NonFiniteLossStopsBeforeTheUpdate) {
   }
 }
 
+TEST(Session, APretrainedModelSaysWhatItIs) {
+  const TinyRun run;
+  train(run.settings(), quiet("", 1), {});
+  const std::string from = RunFolder(run.run()).checkpoints().back().path;
+  const std::vector<std::string> pretrained = {"model.from_pretrained=true", "model.pretrained_path=" + from};
+  const auto settings = [&](std::vector<std::string> more) {
+    ConfigSources sources;
+    sources.overrides = pretrained;
+    sources.overrides.insert(sources.overrides.end(), more.begin(), more.end());
+    return RunSettings(sources);
+  };
+  EXPECT_EQ(settings({}).config().model.class_name, "SATFormerForCausalLM");
+  EXPECT_TRUE(settings({}).unused().empty());
+  EXPECT_TRUE(settings({"model.class_name=satformer"}).changed_from_pretrained().empty());
+  const std::string other = message([&] { settings({"model.class_name=ResFormerForCausalLM"}); }, ExitCode::config);
+  EXPECT_TRUE(contains(other, "ResFormerForCausalLM") && contains(other, "SATFormerForCausalLM")) << other;
+  const auto changed = settings({"model.config_overrides.rope_theta=5"}).changed_from_pretrained();
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_TRUE(contains(changed[0], "rope_theta is 5") && contains(changed[0], "10000")) << changed[0];
+}
+
 TEST(Session, MasksOfDocumentsNeedDocuments) {
   const TinyRun run;
   const std::string text = message(

@@ -143,6 +143,8 @@ class ModelsTest(unittest.TestCase):
             self.assertEqual(numbers(ours["model.layers.0.mlp.down_proj.weight"]),
                              [down[f * C + o] for o in range(C) for f in range(F)])
             self.assertEqual(numbers(ours["model.positions.weight"]), values["wpe.weight"])
+        said = run("generate", "--model", source, "--prompt", "x", code=5)
+        self.assertIn("satformer import --from hf", said)
         self.assertIn("LayerNorm", run("export", "--to", "gguf", self.dir / "x.gguf", "--model", self.dir / "out", code=5))
         tensors.pop("transformer.h.1.attn.c_attn.bias")
         write_tensors(source / "model.safetensors", tensors)

@@ -176,8 +176,9 @@ ModelConfig gpt2_config(const ConfigReader& in) {
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) {
     if (in.boolean(key, false)) in.refuse(key, "not supported");
   }
-  c.bos_token_id = std::min(in.id("bos_token_id", 50256), c.vocab_size - 1);
-  c.eos_token_id = std::min(in.id("eos_token_id", 50256), c.vocab_size - 1);
+  const std::int64_t end = std::min<std::int64_t>(50256, c.vocab_size - 1);
+  c.bos_token_id = in.id("bos_token_id", end);
+  c.eos_token_id = in.id("eos_token_id", end);
   return c;
 }
 
@@ -242,7 +243,18 @@ ForeignConfig read_hf_config(const std::string& directory) {
                          llama ? Names::llama : Names::gpt2};
     ConfigBinding(result.config).apply_json(ConfigBinding(translated).to_json(), origin);  // checks bounds
     result.config.validate();
+    if (in.at("eos_token_id").is_array() && in.at("eos_token_id").size() > 1) {
+      result.remarks.push_back(
+          concat("of eos_token_id ", in.at("eos_token_id").dump(), " the first, ", result.config.eos_token_id,
+                 ", ends a text; give the others' texts as stop strings (a chat template's own end is "
+                 "known to 'satformer serve')"));
+    }
     return result;
+  }
+  if (type.empty()) {
+    fail(ExitCode::checkpoint, origin,
+         ": no 'model_type': this is no model in the form of Hugging Face (models and runs of this program need no "
+         "import)");
   }
   std::vector<std::string> known = llama_types;
   known.push_back("gpt2");
@@ -259,8 +271,9 @@ ForeignConfig read_hf_config(const std::string& directory) {
        did_you_mean(type, known));
 }
 
-LoadedModel import_hf_model(const std::string& directory, at::Device device) {
+LoadedModel import_hf_model(const std::string& directory, at::Device device, std::vector<std::string>* remarks) {
   const ForeignConfig foreign = read_hf_config(directory);
+  if (remarks) *remarks = foreign.remarks;
   const std::string weights = find_weights(directory);
   if (weights.empty()) {
     fail(ExitCode::checkpoint, directory,

@@ -14,11 +14,13 @@ struct ForeignConfig {
   std::string architecture;
   ModelConfig config;
   enum class Names { own, llama, gpt2 };
-  Names names = Names::own;  // how tensors are called and laid out
+  Names names = Names::own;               // how tensors are called and laid out
+  std::vector<std::string> remarks = {};  // what of the file could not be kept
 };
 ForeignConfig read_hf_config(const std::string& directory);
 
 // Reads config and weights (safetensors or pytorch_model.bin, in one file or in parts).
-LoadedModel import_hf_model(const std::string& directory, at::Device device);
+LoadedModel import_hf_model(const std::string& directory, at::Device device,
+                            std::vector<std::string>* remarks = nullptr);
 
 }  // namespace satformer

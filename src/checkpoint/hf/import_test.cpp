@@ -83,6 +83,14 @@ TEST_F(HfConfig, Gpt2IsATransformerOfOtherParts) {
   EXPECT_TRUE(c.tie_word_embeddings && c.qkv_bias && c.linear_bias);
   EXPECT_EQ(c.eos_token_id, 99);
   EXPECT_EQ(hf_form(c), HfForm::own);
+  EXPECT_TRUE(foreign.remarks.empty());
+  Json odd = {{"model_type", "gpt2"}, {"n_embd", 60}, {"n_head", 4}, {"n_layer", 1}, {"eos_token_id", {7, 0}}};
+  EXPECT_EQ(read(odd).config.head_dim(), 15);
+  EXPECT_EQ(read(odd).config.eos_token_id, 7);
+  ASSERT_EQ(read(odd).remarks.size(), 1u);
+  EXPECT_NE(read(odd).remarks[0].find("[7,0]"), std::string::npos) << read(odd).remarks[0];
+  odd["eos_token_id"] = 99'999;
+  EXPECT_NE(refused(odd, ExitCode::config).find("eos_token_id 99999"), std::string::npos);
 }
 
 TEST_F(HfConfig, HeadsMayHaveAWidthOfTheirOwn) {
@@ -150,6 +158,7 @@ TEST_F(HfConfig, RefusesByName) {
     EXPECT_NE(error.find("config.json"), std::string::npos) << error;
   }
   refused(Json::array());
+  EXPECT_NE(refused({{"model", {{"class_name", "x"}}}}).find("no 'model_type'"), std::string::npos);
   const std::string nowhere = folder_ / "nowhere";
   error_text([&] { read_hf_config(nowhere); }, ExitCode::checkpoint);
 }

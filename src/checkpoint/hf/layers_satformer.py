@@ -237,8 +237,10 @@ class Attention(nn.Module):
             v, added = self.add_gated(gates.alphas(v_in, first, None), v, pool)
         if config.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        cos, sin = (t.to(q.dtype) for t in rope)
-        q, k = rotate(q, cos, sin).transpose(1, 2), rotate(k, cos, sin).transpose(1, 2)
+        if rope is not None:
+            cos, sin = (t.to(q.dtype) for t in rope)
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
         if numbers is not None:
             # Gates over a running mean need few numbers of every earlier token. They are kept in the cache as layers of
             # their own, so that whatever reorders or cuts the cache does the same to them.

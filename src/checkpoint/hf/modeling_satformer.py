@@ -157,8 +157,6 @@ class ReachBackModel(ReachBackPreTrainedModel):
         config = self.config
         exponent = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device=device) / config.head_dim
         angles = positions_BT[..., None].float() * scaled(1.0 / config.rope_theta**exponent, config)
-        if config.position_type == "learned":
-            angles = torch.zeros_like(angles)
         return angles.cos()[:, :, None], angles.sin()[:, :, None]
 
     def _mask(self, valid, past, T, device):
@@ -230,7 +228,7 @@ class ReachBackModel(ReachBackPreTrainedModel):
             positions = position_ids.expand(B, T)
         if config.position_type == "learned":
             x = x + self.positions(positions)
-        rope = self._rope(positions, x.device)
+        rope = self._rope(positions, x.device) if config.position_type == "rotary" else None
         mask = self._mask(valid, past, T, x.device)
         context = (rope, mask, (valid, counts), cache)
 
