@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -233,6 +234,14 @@ class ModelsTest(unittest.TestCase):
             said = run("retrofit", "--from", model, "--add", add, "-o", self.dir / "r", "--overwrite")
             self.assertIn("max |delta| 0.00e+00", said)
         run("retrofit", "--from", model, "--add", "lime", "-o", self.dir / "lime")
+        for add, word in (("resformer[gate=tanh]", "no effect"), ("satformer[gate=tanh,gate=relu]", "twice")):
+            self.assertIn(word, run("retrofit", "--from", model, "--add", add, "-o", self.dir / "x", code=2))
+        # A run's folder, whose config.json is of the run.
+        (self.dir / "run").mkdir()
+        (self.dir / "run/config.json").write_text(json.dumps({"model": {"class_name": "TransformerForCausalLM"}}))
+        shutil.copytree(model, self.dir / "run/final")
+        run("retrofit", "--from", self.dir / "run", "--add", "satformer", "-o", self.dir / "of-run")
+        self.assertIn("no 'model_type'", run("import", "--from", "hf", self.dir / "run", "-o", self.dir / "x", code=5))
         said = run("retrofit", "--from", model, "--add", "satformer[gate=relu]", "-o", self.dir / "relu")
         self.assertNotIn("max |delta| 0.00e+00", said)
         self.assertIn(
