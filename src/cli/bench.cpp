@@ -11,6 +11,7 @@
 #include "bench/machine.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "eval/tasks/list.h"
 #include "io/file.h"
 #include "models/registry.h"
 #include "nn/device.h"
@@ -209,7 +210,9 @@ int run_bench(std::span<const std::string> arguments) {
                   "Training, prefill or decoding speed and peak memory of architectures on random tokens, each in "
                   "turn with a baseline (A-B-B-A): medians and 95 % intervals of the paired ratios, beside what this "
                   "machine can do at most.");
-  options.add("--architectures,-a", o.architectures, "Which; \"all\" (the default) for all six")
+  options
+      .add("--architectures,-a", o.architectures,
+           "Which, as transformer,satformer; \"all\" (the default) for all six")
       .add("--scale", o.scale, "tiny, mini (512 wide, 8 layers), or the authors' small, medium, large, xl")
       .add("--phase", o.phase, "train (forward, backward, update), prefill or decode")
       .add("--batch-size,-b", o.batch, "Rows")
@@ -233,6 +236,7 @@ int run_bench(std::span<const std::string> arguments) {
   if (!options.parse(arguments)) return 0;
   if (!o.worker.empty()) return serve_worker(o.worker);
   check(o);
+  o.architectures = split_names(o.architectures, "--architectures");
   if (o.architectures.empty() || o.architectures == std::vector<std::string>{"all"}) {
     o.architectures.clear();
     for (const Architecture& architecture : architectures()) o.architectures.push_back(architecture.name);
