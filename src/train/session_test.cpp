@@ -266,7 +266,8 @@ TEST(Session, APretrainedModelSaysWhatItIs) {
   const TinyRun run;
   train(run.settings(), quiet("", 1), {});
   const std::string from = RunFolder(run.run()).checkpoints().back().path;
-  const std::vector<std::string> pretrained = {"model.from_pretrained=true", "model.pretrained_path=" + from};
+  const std::vector<std::string> pretrained = {"model.from_pretrained=true", "model.pretrained_path=" + from,
+                                               "data.seq_length=16"};
   const auto settings = [&](std::vector<std::string> more) {
     ConfigSources sources;
     sources.overrides = pretrained;
