@@ -39,7 +39,7 @@ void start_with_settings(char** argv, bool trains) {
     setenv(name, value, 1);
     set += std::string(" ") + name;
   };
-  if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) add("GOMP_SPINCOUNT", "1000");
+  if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) add("GOMP_SPINCOUNT", "4000");
   if (trains && !user_sets_malloc()) {
     add("GLIBC_TUNABLES",
         "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:"
