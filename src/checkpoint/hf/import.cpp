@@ -242,7 +242,11 @@ ForeignConfig read_hf_config(const std::string& directory) {
     ForeignConfig result{"transformer", default_model_config(architecture_by_name("transformer")),
                          llama ? Names::llama : Names::gpt2};
     ConfigBinding(result.config).apply_json(ConfigBinding(translated).to_json(), origin);  // checks bounds
-    result.config.validate();
+    try {
+      result.config.validate();
+    } catch (const Error& wrong) {
+      fail(wrong.code(), origin, ": ", wrong.what());
+    }
     if (in.at("eos_token_id").is_array() && in.at("eos_token_id").size() > 1) {
       result.remarks.push_back(
           concat("of eos_token_id ", in.at("eos_token_id").dump(), " the first, ", result.config.eos_token_id,

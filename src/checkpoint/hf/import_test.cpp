@@ -98,7 +98,8 @@ TEST_F(HfConfig, HeadsMayHaveAWidthOfTheirOwn) {
   EXPECT_EQ(wide.head_dim(), 16);
   EXPECT_EQ(wide.heads_width(), 64);
   EXPECT_EQ(read(llama({{"model_type", "qwen3"}})).config.head_dim(), 128);  // that type's default
-  EXPECT_NE(refused(llama({{"head_dim", 7}}), ExitCode::config).find("odd"), std::string::npos);
+  const std::string odd = refused(llama({{"head_dim", 7}}), ExitCode::config);
+  EXPECT_TRUE(odd.find("odd") != std::string::npos && odd.find("config.json: ") != std::string::npos) << odd;
 }
 
 TEST_F(HfConfig, ScaledRotaryEmbeddings) {
