@@ -25,10 +25,9 @@ std::string GateTrack::name() const {
 
 std::int64_t gate_bytes(const ModelConfig& config, std::int64_t length) {
   if (config.effective_value_path() != "satformer") return 0;
-  std::int64_t layers = 0;
-  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers += config.value_path_active(layer);
   const auto sources = static_cast<std::int64_t>(config.value_sources.size());
-  return layers * sources * config.kv_heads() * length * static_cast<std::int64_t>(sizeof(float));
+  return config.active_value_layers() * sources * config.kv_heads() * length *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 at::Tensor GateRecorder::source_gate(std::int64_t layer, std::int64_t source, const at::Tensor& alpha_BTH) {

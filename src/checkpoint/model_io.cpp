@@ -134,10 +134,15 @@ std::string resolve_model_directory(const std::string& path) {
   return steps.back().path;
 }
 
+const std::vector<std::string>& importable_types() {
+  static const std::vector<std::string> types = {"llama", "mistral", "qwen2", "qwen3", "gpt2"};
+  return types;
+}
+
 bool is_importable(const Json& config) {
-  if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string()) return false;
-  const auto type = config["model_type"].get<std::string>();
-  return type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3" || type == "gpt2";
+  if (!config.is_object() || !config.contains("model_type")) return false;
+  const auto& types = importable_types();
+  return std::find(types.begin(), types.end(), config["model_type"]) != types.end();
 }
 
 Json read_model_config(const std::string& path) {

@@ -28,7 +28,9 @@ LoadedModel load_model(const std::string& path, at::Device device);
 // Compares model, configuration and tokenizer with the hashes that a checkpoint or final/ holds; other folders have
 // none. Error(checkpoint).
 void verify_model_files(const std::string& directory);
-// Whether a config.json is of a decoder of others that 'satformer import' makes a model of.
+// `model_type` of the decoders of others that 'satformer import' makes models of, and whether a config.json is of
+// one.
+const std::vector<std::string>& importable_types();
 bool is_importable(const Json& config);
 // load_model() without reading weights (parameters are allocated, not set): with the meta device, shapes only.
 LoadedModel describe_model(const std::string& path, at::Device device);

@@ -106,11 +106,8 @@ int run_gates(std::span<const std::string> arguments) {
          "--data-dir: the weights of ResFormer values are the same for every token, no data is read");
   }
   if (path == "resformer") return print_static_weights(model, output_file);
-  bool active = false;
-  for (std::int64_t layer = 0; layer < model.config().num_hidden_layers; ++layer) {
-    active = active || model.config().value_path_active(layer);
-  }
-  if (!active) fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
+  if (model.config().active_value_layers() == 0)
+    fail(ExitCode::config, "no layer of '", loaded.directory, "' has gates");
   if (window_options.data_dir.empty()) fail(ExitCode::usage, "--data-dir is required: gates depend on the tokens");
   const TokenWindows windows = window_options.open(loaded);
 

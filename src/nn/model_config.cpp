@@ -277,6 +277,12 @@ bool ModelConfig::value_path_active(std::int64_t layer) const {
   return !value_residual_last_k || layer >= num_hidden_layers - *value_residual_last_k;
 }
 
+std::int64_t ModelConfig::active_value_layers() const {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer) count += value_path_active(layer);
+  return count;
+}
+
 std::vector<std::int64_t> ModelConfig::value_source_layers() const {
   return effective_value_path() == "satformer" ? value_sources : std::vector<std::int64_t>{0};
 }

@@ -88,6 +88,7 @@ struct ModelConfig {
   std::string effective_value_path() const { return use_value_residual ? value_path : "own"; }
   // Whether the value path acts in this layer (value_residual_last_k, value_layers, value_sources).
   bool value_path_active(std::int64_t layer) const;
+  std::int64_t active_value_layers() const;  // in how many it does
   // Layers whose values later layers may use, ascending: value_sources with SATFormer values, otherwise layer 0.
   std::vector<std::int64_t> value_source_layers() const;
   // Whether this layer has a value projection: SVFormer's later layers have none.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_of.h"
 #include "checkpoint/model_io.h"
 #include "distributed/ranks.h"
 #include "io/file.h"
@@ -39,9 +40,8 @@ std::string describe_ranks(const Communicator& ranks, const RunConfig& config) {
   const std::int64_t windows = config.windows_per_step(), size = ranks.size();
   const std::string share =
       windows % size == 0 ? concat(windows / size) : concat(windows / size, " or ", windows / size + 1);
-  return concat(size, " ranks through ", ranks.engine(), ", ", num_threads(),
-                num_threads() == 1 ? " thread each; of the " : " threads each; of the ", windows,
-                " windows of a step each takes ", share,
+  return concat(size, " ranks through ", ranks.engine(), ", ", count_of(num_threads(), "thread"), " each; of the ",
+                windows, " windows of a step each takes ", share,
                 config.training.zero != 0 ? "; optimizer state sharded (ZeRO-1)" : "");
 }
 
@@ -179,13 +179,10 @@ TrainResult train(const RunSettings& settings, const TrainRequest& request, cons
                 ", so that the rate never reaches ", config.training.learning_rate));
   }
   if (first) note_disk_space(folder, config, *model, request);
-  if (const ModelConfig& c = config.model.config; first && c.effective_value_path() != "own") {
-    bool active = false;
-    for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) active = active || c.value_path_active(layer);
-    if (!active) {
-      note(concat("value_path '", c.value_path, "' acts in no layer: of ", c.num_hidden_layers,
-                  " layers, value_residual_last_k, value_layers and value_sources leave none"));
-    }
+  const ModelConfig& c = config.model.config;
+  if (first && c.effective_value_path() != "own" && c.active_value_layers() == 0) {
+    note(concat("value_path '", c.value_path, "' acts in no layer: of ", c.num_hidden_layers,
+                " layers, value_residual_last_k, value_layers and value_sources leave none"));
   }
 
   r.settings = &settings;

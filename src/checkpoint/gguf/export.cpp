@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/blocks.h"
+#include "checkpoint/renamed.h"
 #include "checkpoint/tensor_io.h"
 
 namespace satformer {
@@ -24,13 +25,7 @@ constexpr std::pair<const char*, const char*> gguf_parts[] = {
 
 constexpr const char* rope_tensor = "rope_freqs.weight";
 
-std::string gguf_tensor_name(std::string name) {
-  for (const auto& [ours, theirs] : gguf_parts) {
-    const std::size_t at = name.find(ours);
-    if (at != std::string::npos) name.replace(at, std::string_view(ours).size(), theirs);
-  }
-  return name;
-}
+std::string gguf_tensor_name(const std::string& name) { return renamed(name, gguf_parts); }
 
 // "llama" turns neighbouring rows of a head together, where this program turns a row of the first half with one of
 // the second. 0: the tensor has no such rows, else the number of heads.
@@ -92,13 +87,16 @@ at::Tensor divided_frequencies(const ModelConfig& c) {
   return rope_factors(c.head_dim(), c.rope_theta, c.rope_scaling()).reciprocal();
 }
 
+template <class T>
+T required(const GgufFile& file, const std::string& path, const std::string& key) {
+  const T* value = file.get<T>(key);
+  if (!value) fail(ExitCode::checkpoint, path, ": '", key, "' is missing");
+  return *value;
+}
+
 // The rotary embedding that a file written here describes.
 void read_rope(const GgufFile& file, const std::string& path, const std::string& prefix, ModelConfig& c) {
-  const auto number = [&](const std::string& key) {
-    const auto* value = file.get<float>(key);
-    if (!value) fail(ExitCode::checkpoint, path, ": '", key, "' is missing");
-    return static_cast<double>(*value);
-  };
+  const auto number = [&](const std::string& key) { return static_cast<double>(required<float>(file, path, key)); };
   c.rope_theta = number(prefix + "rope.freq_base");
   if (const auto* type = file.get<std::string>(prefix + "rope.scaling.type"); type && *type == "linear") {
     c.rope_type = "linear";
@@ -110,9 +108,7 @@ void read_rope(const GgufFile& file, const std::string& path, const std::string&
   c.rope_factor = number("satformer.rope.factor");
   c.rope_low_freq_factor = number("satformer.rope.low_freq_factor");
   c.rope_high_freq_factor = number("satformer.rope.high_freq_factor");
-  const auto* positions = file.get<std::uint32_t>("satformer.rope.original_positions");
-  if (!positions) fail(ExitCode::checkpoint, path, ": 'satformer.rope.original_positions' is missing");
-  c.rope_original_positions = *positions;
+  c.rope_original_positions = required<std::uint32_t>(file, path, "satformer.rope.original_positions");
   const at::Tensor told = tensor_from_gguf(*factors), own = divided_frequencies(c);
   if (told.sizes() != own.sizes() || !told.allclose(own, 1e-6)) {
     fail(ExitCode::checkpoint, path, ": the tensor ", rope_tensor, " does not agree with the scaling that it names");
@@ -191,14 +187,10 @@ std::unique_ptr<Model> read_gguf_model(const std::string& path) {
     fail(ExitCode::checkpoint, path, ": architecture '", architecture, "' is not one of: llama, qwen2, qwen3");
   }
   const auto count = [&](const char* key) {
-    const auto* value = file.get<std::uint32_t>(architecture + "." + key);
-    if (!value) fail(ExitCode::checkpoint, path, ": '", architecture, ".", key, "' is missing");
-    return static_cast<std::int64_t>(*value);
+    return static_cast<std::int64_t>(required<std::uint32_t>(file, path, architecture + "." + key));
   };
   const auto number = [&](const char* key) {
-    const auto* value = file.get<float>(architecture + "." + key);
-    if (!value) fail(ExitCode::checkpoint, path, ": '", architecture, ".", key, "' is missing");
-    return static_cast<double>(*value);
+    return static_cast<double>(required<float>(file, path, architecture + "." + key));
   };
   const Architecture& transformer = architecture_by_name("transformer");
   ModelConfig c = default_model_config(transformer);

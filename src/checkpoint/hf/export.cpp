@@ -5,6 +5,7 @@
 
 #include "checkpoint/hf/files.h"
 #include "checkpoint/model_io.h"
+#include "checkpoint/renamed.h"
 #include "checkpoint/tensor_io.h"
 #include "checkpoint/weight_file.h"
 #include "io/file.h"
@@ -21,18 +22,16 @@ constexpr std::pair<const char*, const char*> llama_parts[] = {
 constexpr const char* modelling_files[] = {"configuration_satformer.py", "layers_satformer.py",
                                            "modeling_satformer.py"};
 
-// As transformers describes rotary embeddings: rope_parameters since 5, rope_theta and rope_scaling before.
-void add_rope_fields(const ModelConfig& c, Json& json) {
-  Json rope = {{"rope_type", c.rope_type}};
+// Rotary embeddings as transformers 5 describes them.
+Json rope_parameters(const ModelConfig& c) {
+  Json rope = {{"rope_type", c.rope_type}, {"rope_theta", c.rope_theta}};
   if (c.rope_type != "default") rope["factor"] = c.rope_factor;
   if (c.rope_type == "llama3") {
     rope["low_freq_factor"] = c.rope_low_freq_factor;
     rope["high_freq_factor"] = c.rope_high_freq_factor;
     rope["original_max_position_embeddings"] = c.rope_original_positions;
   }
-  if (c.rope_type != "default") json["rope_scaling"] = rope;
-  json["rope_theta"] = rope["rope_theta"] = c.rope_theta;
-  json["rope_parameters"] = rope;
+  return rope;
 }
 
 Json optional_id(std::int64_t id) { return id >= 0 ? Json(id) : Json(nullptr); }
@@ -50,7 +49,12 @@ void add_llama_fields(const ModelConfig& c, HfForm form, Json& json) {
   json["max_position_embeddings"] = c.max_position_embeddings;
   json["initializer_range"] = c.initializer_range;
   json["rms_norm_eps"] = c.norm_eps;
-  add_rope_fields(c, json);
+  json["rope_parameters"] = rope_parameters(c);
+  json["rope_theta"] = c.rope_theta;  // before 5
+  if (c.rope_type != "default") {
+    json["rope_scaling"] = json["rope_parameters"];
+    json["rope_scaling"].erase("rope_theta");
+  }
   json["attention_bias"] = false;
   json["attention_dropout"] = 0.0;
   if (form == HfForm::llama) json["mlp_bias"] = false;
@@ -75,14 +79,7 @@ std::string hf_class(const Model& model, HfForm form) {
   return architecture_by_name(model.architecture()).class_name;
 }
 
-std::string llama_tensor_name(const std::string& parameter) {
-  std::string name = parameter;
-  for (const auto& [ours, theirs] : llama_parts) {
-    const std::size_t at = name.find(ours);
-    if (at != std::string::npos) name.replace(at, std::string_view(ours).size(), theirs);
-  }
-  return name;
-}
+std::string llama_tensor_name(const std::string& parameter) { return renamed(parameter, llama_parts); }
 
 Json hf_config(const Model& model, HfForm form, const HfTokenIds& ids) {
   const ModelConfig& c = model.config();
@@ -92,8 +89,7 @@ Json hf_config(const Model& model, HfForm form, const HfTokenIds& ids) {
     json = model_config_json(model);
     json["auto_map"] = {{"AutoConfig", concat("configuration_satformer.", architecture.config_class)},
                         {"AutoModelForCausalLM", concat("modeling_satformer.", architecture.class_name)}};
-    add_rope_fields(c, json);
-    json.erase("rope_scaling");  // as old as transformers before our files
+    json["rope_parameters"] = rope_parameters(c);
   } else {
     json["architectures"] = {hf_class(model, form)};
     add_llama_fields(c, form, json);

@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "checkpoint/hf/export.h"
+#include "checkpoint/renamed.h"
 #include "checkpoint/weight_file.h"
 
 namespace satformer {
 namespace {
 
-const std::vector<std::string> llama_types = {"llama", "mistral", "qwen2", "qwen3"};
 using Names = ForeignConfig::Names;
 
 // Reads one config.json; every complaint names the file and the key.
@@ -189,14 +189,6 @@ constexpr std::pair<const char*, const char*> gpt2_parts[] = {
     {".o_proj.", ".c_proj."},      {".up_proj.", ".c_fc."},      {".down_proj.", ".c_proj."},
 };
 
-std::string gpt2_tensor_name(std::string name) {
-  for (const auto& [ours, theirs] : gpt2_parts) {
-    const std::size_t at = name.find(ours);
-    if (at != std::string::npos) name.replace(at, std::string_view(ours).size(), theirs);
-  }
-  return name;
-}
-
 // Its matrices lie transposed, those of queries, keys and values side by side.
 at::Tensor from_gpt2(const std::string& parameter, const at::Tensor& in_file) {
   const bool projection = parameter.find("_proj.") != std::string::npos;
@@ -214,7 +206,7 @@ TensorNames gpt2_names(const std::string& weights) {
   const std::string prefix = WeightFile(weights).contains("transformer.wte.weight") ? "transformer." : "";
   TensorNames names;
   names.in_file = [prefix](const std::string& parameter) {
-    return parameter.starts_with("lm_head.") ? parameter : prefix + gpt2_tensor_name(parameter);
+    return parameter.starts_with("lm_head.") ? parameter : prefix + renamed(parameter, gpt2_parts);
   };
   names.ignored = [](const std::string& name) {  // the causal mask
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
@@ -236,8 +228,8 @@ ForeignConfig read_hf_config(const std::string& directory) {
   const ConfigReader in(json, origin);
   if (in.has("quantization_config")) in.refuse("quantization_config", "quantised weights are not supported");
   const std::string type = in.text("model_type", "");
-  const bool llama = std::find(llama_types.begin(), llama_types.end(), type) != llama_types.end();
-  if (llama || type == "gpt2") {
+  if (is_importable(json)) {
+    const bool llama = type != "gpt2";
     ModelConfig translated = llama ? llama_config(in, type) : gpt2_config(in);
     ForeignConfig result{"transformer", default_model_config(architecture_by_name("transformer")),
                          llama ? Names::llama : Names::gpt2};
@@ -260,8 +252,7 @@ ForeignConfig read_hf_config(const std::string& directory) {
          ": no 'model_type': this is no model in the form of Hugging Face (models and runs of this program need no "
          "import)");
   }
-  std::vector<std::string> known = llama_types;
-  known.push_back("gpt2");
+  std::vector<std::string> known = importable_types();
   for (const Architecture& a : architectures()) {
     if (a.model_type == type) {
       const LoadedModel described = describe_model(directory, at::Device(at::kMeta));
