@@ -23,13 +23,10 @@ PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
   while (clean < options.rounds && std::ssize(result.rounds) < 2 * options.rounds) {
     const CpuLoad load(own);
     Round round;
-    if (result.rounds.size() % 2 == 0) {
-      round.a = run(a, result.a_peak_bytes);
-      round.b = run(b, result.b_peak_bytes);
-    } else {
-      round.b = run(b, result.b_peak_bytes);
-      round.a = run(a, result.a_peak_bytes);
-    }
+    const bool a_first = result.rounds.size() % 2 == 0;
+    (a_first ? round.a : round.b) = a_first ? run(a, result.a_peak_bytes) : run(b, result.b_peak_bytes);
+    if (options.limit) round.limit = options.limit();
+    (a_first ? round.b : round.a) = a_first ? run(b, result.b_peak_bytes) : run(a, result.a_peak_bytes);
     round.foreign = load.foreign_share();
     round.clean = round.foreign <= options.max_foreign;
     clean += round.clean;
@@ -37,7 +34,7 @@ PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
     if (options.progress) options.progress(round, clean);
   }
   result.clean_enough = clean >= options.rounds;
-  std::vector<double> ratios, as, bs;
+  std::vector<double> ratios, as, bs, shares;
   for (const Round& round : result.rounds) {
     if (result.clean_enough && !round.clean) {
       ++result.dropped;
@@ -46,10 +43,12 @@ PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
     ratios.push_back(round.a / round.b);
     as.push_back(round.a);
     bs.push_back(round.b);
+    if (round.limit > 0) shares.push_back(round.a / round.limit);
   }
   result.a = median(as);
   result.b = median(bs);
   result.ratio = median(ratios);
+  if (!shares.empty()) result.per_limit = median(shares);
   result.interval = bootstrap_median(ratios);
   return result;
 }

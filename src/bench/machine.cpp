@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/sum.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -104,35 +103,17 @@ double gemm_flops(at::ScalarType dtype) {
   return 2.0 * static_cast<double>(n * n * n) / best_seconds(0.4, [&] { at::mm(a, a); });
 }
 
-// A sum over words that keeps eight loads on the way; `ahead`: bytes from here that are asked for already.
+// A sum over words that keeps eight loads on the way; `ahead`: bytes from here that are asked for already, into the
+// second-level cache.
 std::uint64_t sum_of_words(const std::uint64_t* words, std::size_t count, std::size_t ahead) {
   std::uint64_t sums[8] = {};
   for (std::size_t i = 0; i + 8 <= count; i += 8) {
-    if (ahead > 0) __builtin_prefetch(reinterpret_cast<const char*>(words + i) + ahead);
+    if (ahead > 0) __builtin_prefetch(reinterpret_cast<const char*>(words + i) + ahead, 0, 2);
     for (std::size_t k = 0; k < 8; ++k) sums[k] += words[i + k];
   }
   std::uint64_t sum = 0;
   for (const std::uint64_t s : sums) sum += s;
   return sum;
-}
-
-// The fastest of some ways of reading memory in order, each thread a part of its own.
-double read_bytes(int threads) {
-  const at::Tensor data = at::ones({std::int64_t{1} << 26});  // 256 MiB
-  const double bytes = static_cast<double>(data.numel()) * 4;
-  const auto* words = static_cast<const std::uint64_t*>(data.const_data_ptr());
-  const std::size_t part = static_cast<std::size_t>(data.numel()) / 2 / static_cast<std::size_t>(threads);
-  double best = best_seconds(0.2, [&] { at::sum(data); });
-  for (const std::size_t ahead : {0, 1024, 4096}) {
-    std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 16);
-    best = std::min(best, best_seconds(0.2, [&] {
-                      std::vector<std::jthread> workers;
-                      for (std::size_t t = 0; t < static_cast<std::size_t>(threads); ++t) {
-                        workers.emplace_back([&, t] { sums[t * 16] = sum_of_words(words + t * part, part, ahead); });
-                      }
-                    }));
-  }
-  return bytes / best;
 }
 
 std::string cpu_name() {
@@ -166,6 +147,26 @@ double process_seconds(int pid) {
 
 }  // namespace
 
+ReadingRate::ReadingRate(int threads) : threads_(threads), words_(std::size_t{1} << 25, 1) {}  // 256 MiB
+
+double ReadingRate::measure() const {
+  const double bytes = static_cast<double>(words_.size() * sizeof words_[0]);
+  const auto threads = static_cast<std::size_t>(threads_);
+  const std::size_t part = words_.size() / threads;
+  double best = 1e9;
+  for (const std::size_t ahead : {0, 4096, 16384}) {
+    std::vector<std::uint64_t> sums(threads * 16);
+    best = std::min(
+        best, best_seconds(0.15, [&] {
+          std::vector<std::jthread> workers;
+          for (std::size_t t = 0; t < threads; ++t) {
+            workers.emplace_back([&, t] { sums[t * 16] = sum_of_words(words_.data() + t * part, part, ahead); });
+          }
+        }));
+  }
+  return bytes / best;
+}
+
 MachineLimits measure_limits(int threads) {
   const at::NoGradGuard no_grad;
   MachineLimits limits;
@@ -174,7 +175,7 @@ MachineLimits measure_limits(int threads) {
   limits.fma_flops = fma_flops(threads);
   limits.gemm_flops = gemm_flops(at::kFloat);
   limits.gemm_bf16_flops = gemm_flops(at::kBFloat16);
-  limits.read_bytes = read_bytes(threads);
+  limits.read_bytes = ReadingRate(threads).measure();
   return limits;
 }
 

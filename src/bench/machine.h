@@ -15,6 +15,16 @@ struct MachineLimits {
   double gemm_bf16_flops = 0;
   double read_bytes = 0;  // bytes/s of summing an array far larger than the caches
 };
+// The fastest of some ways of reading memory in order, each thread a part of its own.
+class ReadingRate {
+ public:
+  explicit ReadingRate(int threads);
+  double measure() const;  // bytes/s; takes half a second
+
+ private:
+  int threads_;
+  std::vector<std::uint64_t> words_;
+};
 // Takes about two seconds. `threads` as in at::set_num_threads.
 MachineLimits measure_limits(int threads);
 

@@ -44,6 +44,7 @@ struct Row {
   PairResult pair;
   double flops = 0;  // model FLOP/s of this arm
   double bytes = 0;  // decode: bytes read a second
+  double share = 0;  // of what the machine can do at most; 0: unknown
   double parameters = 0;
 };
 
@@ -113,13 +114,13 @@ std::string percent(double share) {
 }
 
 // Decoding is bound by memory, so its rate stands beside that of reading.
-void print_row(const Row& row, double peak) {
+void print_row(const Row& row) {
   const PairResult& p = row.pair;
   const double rate = row.bytes > 0 ? row.bytes : row.flops;
   std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s   %9.1f %6s\n", row.name.c_str(), p.a, p.b,
               p.ratio, p.interval.low, p.interval.high, human_bytes(p.a_peak_bytes).c_str(),
               p.b_peak_bytes > 0 ? concat(std::round(100 * p.a_peak_bytes / p.b_peak_bytes) / 100).c_str() : "-",
-              rate / 1e9, peak > 0 ? percent(rate / peak).c_str() : "-");
+              rate / 1e9, row.share > 0 ? percent(row.share).c_str() : "-");
 }
 
 Json row_json(const Row& row) {
@@ -135,11 +136,13 @@ Json row_json(const Row& row) {
                {"against_peak_bytes", p.b_peak_bytes},
                {"model_flops_per_second", row.flops},
                {"bytes_read_per_second", row.bytes},
+               {"share_of_peak", row.share},
                {"parameters", row.parameters},
                {"rounds_dropped", p.dropped},
                {"rounds_clean_enough", p.clean_enough}};
   for (const Round& round : p.rounds) {
     json["rounds"].push_back({{"a", round.a}, {"b", round.b}, {"foreign", round.foreign}, {"clean", round.clean}});
+    if (round.limit > 0) json["rounds"].back()["read_bytes_per_second"] = round.limit;
   }
   return json;
 }
@@ -278,7 +281,10 @@ int run_bench(std::span<const std::string> arguments) {
   set_num_threads(spec.threads);
   const MachineLimits limits = measure_limits(num_threads());
   const bool decode = o.phase == "decode" && o.device == "cpu";
-  const double peak = decode ? limits.read_bytes : o.dtype != "float32" ? limits.gemm_bf16_flops : limits.fma_flops;
+  const double peak = o.dtype != "float32" ? limits.gemm_bf16_flops : limits.fma_flops;
+  // Reading is measured beside each round: it changes with what else the memory has to do.
+  std::optional<ReadingRate> reading;
+  if (decode) reading.emplace(num_threads());
   progress->finish(concat("machine: ", limits.cpu, ", ", limits.threads, " threads; multiply-add peak ",
                           human_count(limits.fma_flops), "FLOP/s, product ", human_count(limits.gemm_flops),
                           "FLOP/s (bfloat16 ", human_count(limits.gemm_bf16_flops), "), read ",
@@ -296,6 +302,7 @@ int run_bench(std::span<const std::string> arguments) {
     pair.rounds = static_cast<int>(o.rounds);
     pair.seconds = o.seconds;
     pair.max_foreign = o.max_foreign;
+    if (reading) pair.limit = [&] { return reading->measure(); };
     pair.progress = [&](const Round& round, int done) {
       progress->update(concat("bench: ", s.architecture, " round ", done, "/", o.rounds, ", ratio ",
                               std::round(1000 * round.a / round.b) / 1000,
@@ -305,14 +312,16 @@ int run_bench(std::span<const std::string> arguments) {
             compare_arms(*arm, peer ? *peer : *baseline, pair)};
     const std::unique_ptr<Model> model = make_workload_model(s, at::Device(at::kMeta));
     row.flops = row.pair.a * workload_flops_per_token(s, *model);
-    if (decode) row.bytes = row.pair.a * workload_bytes_per_token(s, *model);
+    const double bytes_per_token = workload_bytes_per_token(s, *model);
+    if (decode) row.bytes = row.pair.a * bytes_per_token;
+    row.share = decode ? row.pair.per_limit * bytes_per_token : peak > 0 ? row.flops / peak : 0;
     row.parameters = static_cast<double>(model->parameters().count());
     progress.reset();
     if (rows.empty()) {
       std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
-                  "ratio [95 %]", "memory", "ratio", decode ? "read GB/s" : "GFLOP/s", peak > 0 ? "peak" : "");
+                  "ratio [95 %]", "memory", "ratio", decode ? "read GB/s" : "GFLOP/s", row.share > 0 ? "peak" : "");
     }
-    print_row(row, peak);
+    print_row(row);
     if (!row.pair.clean_enough) {
       std::printf("%-18s others used the machine in too many rounds (above %s): all %zu count\n", "",
                   percent(o.max_foreign).c_str(), row.pair.rounds.size());

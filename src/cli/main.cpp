@@ -5,20 +5,18 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "base/failure.h"
 #include "base/unicode.h"
 #include "cli/command.h"
 #include "cli/process_settings.h"
+#include "io/mapping_faults.h"
 
 namespace {
 
-using satformer::Error;
 using satformer::ExitCode;
 using satformer::cli::Command;
 
@@ -92,6 +90,7 @@ int main(int argc, char** argv) {
   // A file-size limit or a closed pipe then shows as a failed write, which is reported.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  satformer::report_mapping_faults();
   try {
     const int code = run(std::vector<std::string>(argv + 1, argv + argc), argv);
     // ferror: an earlier part may have failed, of which the last flush knows nothing.
@@ -100,19 +99,8 @@ int main(int argc, char** argv) {
       return report(ExitCode::system, "cannot write to standard output");
     }
     return code;
-  } catch (const Error& error) {
-    return report(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(ExitCode::system, error.what());
   } catch (const std::exception& error) {
-    const std::string what = error.what();
-    for (const char* text : {"not enough memory", "out of memory", "allocate memory"}) {
-      if (what.find(text) != std::string::npos) {
-        return report(ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit");
-      }
-    }
-    return report(ExitCode::internal, what.substr(0, what.find('\n')).c_str());  // libtorch appends its stack
+    const satformer::Failure failure = satformer::failure_of(error);
+    return report(failure.code, failure.message.c_str());
   }
 }

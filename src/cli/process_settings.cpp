@@ -40,10 +40,10 @@ void start_with_settings(char** argv, bool trains) {
     set += std::string(" ") + name;
   };
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) add("GOMP_SPINCOUNT", "4000");
-  if (trains && !user_sets_malloc()) {
-    add("GLIBC_TUNABLES",
-        "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:"
-        "glibc.malloc.top_pad=268435456");
+  if (!user_sets_malloc()) {
+    add("GLIBC_TUNABLES", trains ? "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
+                                   "glibc.malloc.trim_threshold=1000000000000:glibc.malloc.top_pad=268435456"
+                                 : "glibc.malloc.hugetlb=1");
   }
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);

@@ -6,7 +6,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/failure.h"
 #include "base/json.h"
 
 namespace satformer::cli {
@@ -51,14 +51,9 @@ int RankSession::run(const std::function<int(Communicator&)>& work) {
     const int code = work(*ranks_);
     ranks_->finish();
     return code;
-  } catch (const Error& error) {
-    fail(error.code(), failed(error.code(), error.what()));
-  } catch (const std::bad_alloc&) {
-    failed(ExitCode::memory, "out of memory");
-    throw;
   } catch (const std::exception& error) {
-    failed(ExitCode::internal, error.what());
-    throw;
+    const Failure failure = failure_of(error);
+    fail(failure.code, failed(failure.code, failure.message));
   }
 }
 

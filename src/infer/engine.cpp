@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/failure.h"
 #include "infer/prompt_lookup.h"
 #include "infer/row_gates.h"
 #include "infer/stop_text.h"
@@ -363,14 +364,13 @@ void Engine::Impl::pass(std::size_t first, const std::vector<std::int64_t>& coun
     const std::lock_guard lock(mutex);
     ++totals.passes;
   } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    const std::string what = error.what();
+    const Failure failure = failure_of(error);
     for (std::size_t r = first; r < first + counts.size(); ++r) {
       if (counts[r - first] == 0) continue;
       rows[r]->proposal.clear();
       rows[r]->event.finish = FinishReason::error;
-      rows[r]->event.code = known ? known->code() : ExitCode::internal;
-      rows[r]->event.error = what.substr(0, what.find('\n'));
+      rows[r]->event.code = failure.code;
+      rows[r]->event.error = failure.message;
       ended[r] = true;
       cache.wipe_row(static_cast<std::int64_t>(r));
       kept[r] = Kept();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/mapping_faults.h"
 
 namespace satformer {
 namespace {
@@ -81,10 +82,13 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (data == MAP_FAILED) fail_errno("map", path, errno);
   data_ = static_cast<const std::byte*>(data);
   size_ = size;
+  note_mapping(data_, size_, path_);
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  forget_mapping(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
+#include "io/mapping_faults.h"
 #include "io/test_folder.h"
 
 namespace satformer {
@@ -53,6 +55,26 @@ TEST(File, MappedFileMoves) {
   MappedFile third;
   third = std::move(second);
   EXPECT_EQ(third.bytes().size(), 5u);
+}
+
+TEST(FileDeathTest, AMappedFileThatIsCutWhileItIsReadIsNamed) {
+  const TestFolder folder;
+  write_file_atomic(folder / "shard.bin", std::string(100'000, 'x'));
+  const auto read_cut = [&] {
+    report_mapping_faults();
+    const MappedFile other(folder / "shard.bin");
+    const MappedFile moved = MappedFile(folder / "shard.bin");
+    ASSERT_EQ(::truncate((folder / "shard.bin").c_str(), 10), 0);
+    volatile const std::byte* data = moved.bytes().data();
+    static_cast<void>(data[50'000]);
+  };
+  EXPECT_EXIT(read_cut(), ::testing::ExitedWithCode(6), "cannot read '.*shard.bin': it became shorter");
+  const auto read_elsewhere = [&] {
+    report_mapping_faults();
+    { const MappedFile gone(folder / "shard.bin"); }
+    ::raise(SIGBUS);
+  };
+  EXPECT_EXIT(read_elsewhere(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(File, ErrorsNameFileAndReason) {

@@ -125,7 +125,15 @@ class SentencePieceTokenizer : public Tokenizer {
 
  private:
   static void load(const std::string& model, const std::string& origin, SentencePieceProcessor& processor) {
-    const auto status = processor.LoadFromSerializedProto(model);
+    sentencepiece::util::Status status;
+    try {
+      status = processor.LoadFromSerializedProto(model);
+    } catch (const std::exception& error) {  // of its trie: pieces that are empty, out of order or hold zero bytes
+      const std::string_view what = error.what();
+      const auto words = what.rfind(": ");
+      fail(ExitCode::data, origin, ": not a usable SentencePiece model: its pieces make no dictionary (",
+           words == std::string_view::npos ? what : what.substr(words + 2), ")");
+    }
     if (!status.ok() || processor.GetPieceSize() < 1) {
       fail(ExitCode::data, origin, ": not a usable SentencePiece model: ",
            status.ok() ? "its vocabulary is empty" : sentencepiece_message(status.error_message()));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
-#ifdef __clang__
+#ifndef __clang__
+#include <omp.h>
+#else
 #include <exception>
 #include <mutex>
 
@@ -33,6 +35,8 @@ struct Region {
   std::exception_ptr error = {};
 };
 
+void run_body(void* data) { (*static_cast<const std::function<void(std::int64_t)>*>(data))(omp_get_thread_num()); }
+
 void run_share(void* data) {
   auto& region = *static_cast<Region*>(data);
   const std::int64_t threads = omp_get_num_threads(), share = (region.count + threads - 1) / threads;
@@ -48,8 +52,8 @@ void run_share(void* data) {
 
 void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;
-  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), (count + grain - 1) / grain);
-  if (threads <= 1 || at::in_parallel_region() || omp_in_parallel()) {
+  const std::int64_t threads = threads_for((count + grain - 1) / grain);
+  if (threads <= 1) {
     body(0, count);
     return;
   }
@@ -68,6 +72,24 @@ void parallel_ranges(std::int64_t count, std::int64_t work,
                      const std::function<void(std::int64_t, std::int64_t)>& body) {
   const std::int64_t grain = std::max<std::int64_t>(1, elements_worth_a_thread / std::max<std::int64_t>(1, work));
   parallel_for(count, grain, body);
+}
+
+std::int64_t threads_for(std::int64_t wanted) {
+  if (at::in_parallel_region() || omp_in_parallel()) return 1;
+  return std::clamp<std::int64_t>(wanted, 1, at::get_num_threads());
+}
+
+void on_threads(std::int64_t threads, const std::function<void(std::int64_t)>& body) {
+  if (threads == 1) {
+    body(0);
+    return;
+  }
+#ifdef __clang__
+  GOMP_parallel(run_body, const_cast<std::function<void(std::int64_t)>*>(&body), static_cast<unsigned>(threads), 0);
+#else
+#pragma omp parallel num_threads(static_cast <int>(threads))
+  body(omp_get_thread_num());
+#endif
 }
 
 RowBlocks::RowBlocks(std::int64_t row_count)

@@ -11,6 +11,12 @@ namespace satformer {
 void parallel_ranges(std::int64_t count, std::int64_t work,
                      const std::function<void(std::int64_t, std::int64_t)>& body);
 
+// How many threads a region that has work for `wanted` gets: no more than libtorch uses, and one within a region.
+std::int64_t threads_for(std::int64_t wanted);
+// Calls body(thread) on so many threads at once, this one as number 0; the system may give fewer. body must not
+// throw.
+void on_threads(std::int64_t threads, const std::function<void(std::int64_t thread)>& body);
+
 // [0, rows) cut into blocks by `rows` alone, for sums over rows: each block sums on its own, and the blocks are added
 // in order.
 struct RowBlocks {

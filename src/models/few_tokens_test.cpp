@@ -2,6 +2,7 @@
 // last bit, whether its row is alone or not and whether several tokens come at once; and quantised weights.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +93,60 @@ TEST(FewTokens, HaveTheBitsOfSingleStepsOnEveryInstructionSetWithQuantisedWeight
       }
     }
   }
+}
+
+// A pass that something watches runs operation by operation; one that nothing watches may run as one sequence of
+// stages (kernels/decode).
+TEST(FewTokens, HaveTheSameBitsWithAndWithoutAnObserver) {
+  struct Watcher : LayerObserver {};
+  const at::NoGradGuard no_grad;
+  const auto both = [&](Model& model, KvCache& plain, KvCache& watched, const at::Tensor& ids,
+                        const at::Tensor& mask) {
+    Watcher watcher;
+    ForwardOptions options;
+    options.attention_mask_BT = mask;
+    options.cache = &plain;
+    const at::Tensor a = model.logits(ids, options);
+    options.cache = &watched;
+    options.observer = &watcher;
+    return a.equal(model.logits(ids, options));
+  };
+  for (const std::string& isa : cpu_isa_names()) {
+    const CpuIsaScope scope(isa);
+    for (const int threads : {1, 2}) {
+      for (const Architecture& a : architectures()) {
+        for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+          for (const char* weights : {"full", "int8", "int4"}) {
+            ModelConfig c = testing::small_config(a.residual_routing, a.value_path);
+            c.hidden_size = 64;
+            c.num_heads = 4;
+            c.num_kv_heads = 2;
+            c.window_size = 9;
+            c.qkv_bias = c.value_residual_proj_bias = true;
+            const auto model = make_model(a, c, at::kCPU);
+            set_num_threads(threads);
+            testing::randomise(*model);
+            model->set_compute_dtype(dtype);
+            if (weights != std::string("full")) {
+              model->quantise_weights(weights == std::string("int8") ? WeightFormat::int8 : WeightFormat::int4);
+            }
+            // Three rows whose beginnings are padded on the left, then single tokens and a block of four.
+            const at::Tensor ids = random_ids(3, 12);
+            at::Tensor mask = at::ones_like(ids.narrow(1, 0, 5));
+            mask[1].narrow(0, 0, 3).zero_();
+            KvCache plain(c, 3, 16, dtype, at::kCPU), watched(c, 3, 16, dtype, at::kCPU);
+            const std::string what = concat(a.name, " ", isa, " ", toString(dtype), " ", weights, " ", threads);
+            EXPECT_TRUE(both(*model, plain, watched, ids.narrow(1, 0, 5), mask)) << what;
+            for (std::int64_t t = 5; t < 8; ++t) {
+              EXPECT_TRUE(both(*model, plain, watched, ids.narrow(1, t, 1), {})) << what << " token " << t;
+            }
+            EXPECT_TRUE(both(*model, plain, watched, ids.narrow(1, 8, 4), {})) << what;
+          }
+        }
+      }
+    }
+  }
+  set_num_threads(1);
 }
 
 // Weights of a normal distribution lose 0.6 % of their norm in int8 and 8 to 9 % in int4, and three layers of width

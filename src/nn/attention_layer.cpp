@@ -96,6 +96,18 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   return output_BTC;
 }
 
+bool AttentionLayer::describe(ComputeWeights& w, const PassContext& pass, DecodeLayer& layer) const {
+  if (!rotary_ || !v_weight_.defined()) return false;
+  layer.q = w.linear_weight(q_weight_, q_bias_);
+  layer.k = w.linear_weight(k_weight_, k_bias_);
+  layer.v = w.linear_weight(v_weight_, v_bias_);
+  layer.o = w.linear_weight(o_weight_, o_bias_);
+  layer.q_norm = q_norm_weight_;
+  layer.k_norm = k_norm_weight_;
+  std::tie(layer.keys, layer.values) = pass.cache->filled(layer_);
+  return true;
+}
+
 MlpLayer::MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store) {
   const std::string prefix = concat("model.layers.", layer, ".mlp.");
   const std::int64_t C = config.hidden_size, F = config.ffn_size(layer);
@@ -128,6 +140,14 @@ at::Tensor MlpLayer::forward(const at::Tensor& input_BTC, ComputeWeights& w) con
   const LinearWeight first[] = {w.linear_weight(gate_weight_), w.linear_weight(up_weight_)};
   const TensorList gate_up = linear_each(input_BTC, first);
   return w.linear(swiglu(gate_up[0], gate_up[1]), down_weight_);
+}
+
+bool MlpLayer::describe(ComputeWeights& w, DecodeLayer& layer) const {
+  if (!gate_weight_.defined()) return false;
+  layer.gate = w.linear_weight(gate_weight_);
+  layer.up = w.linear_weight(up_weight_);
+  layer.down = w.linear_weight(down_weight_);
+  return true;
 }
 
 }  // namespace satformer

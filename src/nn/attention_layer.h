@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention/attention.h"
+#include "kernels/decode/decode.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/kv_cache.h"
 #include "nn/residual_routing.h"
@@ -27,6 +28,8 @@ class AttentionLayer {
   // Inputs [B, T, C], normalised. Returns [B, T, C]; zero in the rows of pads.
   at::Tensor forward(const AttentionInput& input, const ValuePath& value_path, ValueState& values,
                      const ValueContext& context, const PassContext& pass) const;
+  // This sublayer's part of a decoding pass. False if it has what such a pass does not know.
+  bool describe(ComputeWeights& weights, const PassContext& pass, DecodeLayer& layer) const;
 
  private:
   std::int64_t layer_, num_heads_, kv_heads_, head_dim_;
@@ -43,6 +46,7 @@ class MlpLayer {
  public:
   MlpLayer(const ModelConfig& config, std::int64_t layer, double output_init_scale, ParameterStore& store);
   at::Tensor forward(const at::Tensor& input_BTC, ComputeWeights& weights) const;
+  bool describe(ComputeWeights& weights, DecodeLayer& layer) const;
 
  private:
   std::string activation_;

@@ -46,6 +46,11 @@ std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::
   const auto l = static_cast<std::size_t>(layer);
   keys_[l].narrow(1, length_, block_).copy_(k_BTHD);
   if (values_[l].defined()) values_[l].narrow(1, length_, block_).copy_(v_BTHD);
+  return filled(layer);
+}
+
+std::pair<at::Tensor, at::Tensor> KvCache::filled(std::int64_t layer) const {
+  const auto l = static_cast<std::size_t>(layer);
   const at::Tensor& values = values_[values_[l].defined() ? l : 0];
   return {keys_[l].narrow(1, 0, length_ + block_), values.narrow(1, 0, length_ + block_)};
 }

@@ -27,6 +27,8 @@ class KvCache {
   // Stores the block of one layer and returns all keys and values so far, [B, S, Hkv, D].
   virtual std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD,
                                                    const at::Tensor& v_BTHD);
+  // All keys and values of one layer, as append() returns them, with room for the block.
+  virtual std::pair<at::Tensor, at::Tensor> filled(std::int64_t layer) const;
   // x [B, T, P], fp32, zero at pads: for each token of the block the sum over the row's tokens so far, itself
   // included. P is config.running_gate_width(layer). Once per layer and block.
   // A block of few tokens gives the bits of as many blocks of one.

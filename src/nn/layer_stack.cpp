@@ -75,6 +75,38 @@ void LayerStack::recompute_layer(std::int64_t layer, StreamState& streams, Value
   values.carried.assign(values_begin, all.end());
 }
 
+std::optional<DecodePass> LayerStack::decode_pass(const at::Tensor& embedded_BTC, const PassContext& pass,
+                                                  ComputeWeights& weights, const Options& options) const {
+  const bool masked = pass.query_valid_BT.defined() || pass.document_start_BT.defined();
+  if (!pass.cache || options.observer || masked || !few_rows(embedded_BTC) || !norm_->rms()) return std::nullopt;
+  const std::vector<TokenMix> mixes = value_path_->token_mixes(weights);
+  if (mixes.empty()) return std::nullopt;
+  DecodePass decoding;
+  for (std::size_t l = 0; l < attention_.size(); ++l) {
+    const auto norms = routing_->plain_norms(static_cast<std::int64_t>(l));
+    if (!norms) return std::nullopt;
+    DecodeLayer& layer = decoding.layers.emplace_back();
+    layer.attention_norm = norms->attention->weight();
+    layer.mlp_norm = norms->mlp->weight();
+    layer.mix = mixes[l];
+    if (!attention_[l].describe(weights, pass, layer) || !mlp_[l].describe(weights, layer)) return std::nullopt;
+  }
+  decoding.x_BTC = embedded_BTC;
+  decoding.final_norm = norm_->weight();
+  decoding.norm_eps = config_.norm_eps;
+  decoding.qk_norm_eps = config_.qk_norm_eps;
+  decoding.heads = config_.num_heads;
+  decoding.kv_heads = config_.kv_heads();
+  decoding.head_dim = config_.head_dim();
+  decoding.rope = pass.rope;
+  decoding.positions_BT = pass.positions_BT;
+  decoding.slots_BT = pass.mask.query_index_BT;
+  decoding.key_valid_BS = pass.mask.key_valid_BS;
+  decoding.window = pass.mask.window;
+  if (!decode_fits(decoding)) return std::nullopt;
+  return decoding;
+}
+
 at::Tensor LayerStack::forward(const at::Tensor& embedded_BTC, PassContext pass, ComputeWeights& weights,
                                const Options& options) {
   if (!rope_.cos_PD.defined()) {
@@ -85,6 +117,7 @@ at::Tensor LayerStack::forward(const at::Tensor& embedded_BTC, PassContext pass,
                                       device_, config_.rope_scaling());
   }
   pass.rope = rope_;
+  if (const auto decoding = decode_pass(embedded_BTC, pass, weights, options)) return decode(*decoding);
   StreamState streams = routing_->begin(embedded_BTC);
   ValueState values;
   for (std::int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {

@@ -24,6 +24,10 @@ class LayerStack {
                      const Options& options);
 
  private:
+  // What decode() needs for this pass; empty if it is another kind of pass or a layer has what decode() does not
+  // know.
+  std::optional<DecodePass> decode_pass(const at::Tensor& embedded_BTC, const PassContext& pass,
+                                        ComputeWeights& weights, const Options& options) const;
   void run_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,
                  ComputeWeights& weights, LayerObserver* observer) const;
   void recompute_layer(std::int64_t layer, StreamState& streams, ValueState& values, const PassContext& pass,

@@ -20,6 +20,8 @@ class Norm {
   at::Tensor operator()(const at::Tensor& x) const;
   // Of x + residual, and that sum.
   AddNorm add(const at::Tensor& x, const at::Tensor& residual) const;
+  bool rms() const { return !bias_.defined(); }
+  const at::Tensor& weight() const { return weight_; }
 
  private:
   Norm(double eps, at::Tensor weight, at::Tensor bias) : eps_(eps), weight_(weight), bias_(bias) {}

@@ -5,6 +5,7 @@
 #include "kernels/tensor.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/compute_weights.h"
@@ -12,6 +13,8 @@
 #include "nn/parameters.h"
 
 namespace satformer {
+
+class Norm;
 
 // The streams of one forward pass. `carried` crosses layers and its meaning is the routing's own (one stream; four
 // streams and the history; hyper streams); `local` lives between reading and absorbing within one sublayer.
@@ -26,6 +29,11 @@ struct AttentionInput {
   at::Tensor q, k, v;
 };
 
+// The norms in front of a layer's sublayers where one stream is all there is: x = x + sublayer(norm(x)).
+struct PlainNorms {
+  const Norm *attention, *mlp;
+};
+
 class ResidualRouting {
  public:
   virtual ~ResidualRouting() = default;
@@ -37,6 +45,10 @@ class ResidualRouting {
                           ComputeWeights& weights) const = 0;
   virtual at::Tensor finish(StreamState& state) const = 0;             // what the final norm reads
   virtual at::Tensor main_stream(const StreamState& state) const = 0;  // for observers, between layers
+  virtual std::optional<PlainNorms> plain_norms(std::int64_t layer) const {
+    (void)layer;
+    return std::nullopt;
+  }
   // Factor on the initial standard deviation of the sublayers' output projections.
   virtual double output_init_scale() const { return 1.0; }
 };

@@ -134,6 +134,11 @@ std::pair<at::Tensor, at::Tensor> SlotCache::append(std::int64_t layer, const at
   if (values_[l].defined()) {
     values_[l].flatten(0, 1).index_copy_(0, slots_, v_BTHD.flatten(0, 1).to(values_[l].scalar_type()));
   }
+  return filled(layer);
+}
+
+std::pair<at::Tensor, at::Tensor> SlotCache::filled(std::int64_t layer) const {
+  const auto l = static_cast<std::size_t>(layer);
   return {rows_of(keys_[l]), rows_of(values_[values_[l].defined() ? l : 0])};
 }
 

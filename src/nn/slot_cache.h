@@ -27,6 +27,7 @@ class SlotCache : public KvCache {
   void begin_block(const at::Tensor& valid_BT) override;
   std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& k_BTHD,
                                            const at::Tensor& v_BTHD) override;
+  std::pair<at::Tensor, at::Tensor> filled(std::int64_t layer) const override;
   at::Tensor add_to_sums(std::int64_t layer, const at::Tensor& x_BTP) override;
   void end_block() override;
   at::Tensor key_valid_BS() const override { return {}; }  // causality alone hides what is not there

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/decode/decode.h"
 #include "nn/compute_weights.h"
 #include "nn/kv_cache.h"
 #include "nn/model_config.h"
@@ -55,6 +56,11 @@ class ValuePath {
     (void)state;
     (void)context;
     return out_BTHD;
+  }
+  // Each layer's mix where that is all the path does; empty otherwise.
+  virtual std::vector<TokenMix> token_mixes(ComputeWeights& weights) const {
+    (void)weights;
+    return {};
   }
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/failure.h"
 #include "serve/assets.h"
 #include "serve/fields.h"
 #include "serve/generation.h"
@@ -144,10 +145,9 @@ void App::Impl::answer(const std::shared_ptr<HttpExchange>& exchange) {
     exchange->reply(error.reply());
   } catch (const Error& error) {
     exchange->reply(api_error(error).reply());
-  } catch (const std::bad_alloc&) {
-    exchange->reply(error_reply(503, "out of memory"));
   } catch (const std::exception& error) {
-    exchange->reply(error_reply(500, error.what()));
+    const Failure failure = failure_of(error);
+    exchange->reply(error_reply(failure.code == ExitCode::memory ? 503 : 500, failure.message));
   }
 }
 

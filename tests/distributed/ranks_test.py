@@ -6,6 +6,8 @@ Usage: ranks_test.py SATFORMER [unittest arguments]
 
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +174,47 @@ class Failures(RankCase):
             out, err = processes[stopped].communicate(timeout=60)
             self.assertNotEqual(processes[stopped].returncode, 0)
         self.assert_resumes()
+
+    def test_a_rank_whose_data_is_cut_is_named_and_the_run_resumes(self):
+        other = os.path.join(self.folder, "other")
+        for cut in (1, 0) * ROUNDS:
+            shutil.rmtree(other, ignore_errors=True)
+            shutil.copytree(self.data, other)
+            port = free_port()
+            arguments = ["--config", self.config("run", 100000), "--resume", "auto"]
+            folders = [self.data, self.data]
+            folders[cut] = other
+            processes = [self.start_rank(rank, 2, port, arguments + ["--data.data_dir=" + folders[rank]])
+                         for rank in range(2)]
+            self.wait_for_step(max(self.losses("run"), default=0) + 3, processes)
+            for name in os.listdir(other):
+                os.truncate(os.path.join(other, name), 0)
+            start = time.time()
+            results = self.finish(processes)
+            self.assertLess(time.time() - start, 30)
+            self.assertEqual([code for code, _ in results], [6, 6], results)
+            self.assertRegex(results[cut][1], "cannot read '.*other/.*': it became shorter")
+            self.assertIn("rank %d: rank %d was lost" % (1 - cut, cut), results[1 - cut][1])
+            self.assert_resumes()
+
+    def test_an_error_of_one_rank_ends_the_other_with_its_words(self):
+        """Rank 1 gets no more memory, rank 0 no more room for its files."""
+        for failing, limit, code, words in ((1, resource.RLIMIT_AS, 8, "memory"),
+                                            (0, resource.RLIMIT_FSIZE, 6, "File too large")) * ROUNDS:
+            port = free_port()
+            arguments = ["--config", self.config("run", 100000), "--resume", "auto"]
+            # Every allocation asks the system.
+            settings = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4096:glibc.malloc.trim_threshold=0"}
+            processes = [self.start_rank(rank, 2, port, arguments, **settings) for rank in range(2)]
+            self.wait_for_step(max(self.losses("run"), default=0) + 3, processes)
+            resource.prlimit(processes[failing].pid, limit, (1, 1))
+            start = time.time()
+            results = self.finish(processes)
+            self.assertLess(time.time() - start, 30)
+            self.assertEqual([status for status, _ in results], [code, code], results)
+            self.assertIn(words, results[failing][1])
+            self.assertRegex(results[1 - failing][1], "rank %d: rank %d failed: .*%s" % (1 - failing, failing, words))
+            self.assert_resumes()
 
     def test_a_signal_to_any_rank_saves_once_and_ends_all(self):
         for number, targets, code in ROUNDS * ((signal.SIGTERM, (1,), 143), (signal.SIGINT, (0, 1), 130),

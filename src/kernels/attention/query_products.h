@@ -6,10 +6,19 @@
 
 namespace satformer::rows {
 
+// Slots ahead of the one that is read: a head's part of them lies too far apart for the processor's own prefetching.
+static constexpr int slots_ahead = 16;
+template <class T>
+SATFORMER_INLINE void prefetch_slot(const T* at, int64_t stride, int64_t D) {
+  const char* slot = reinterpret_cast<const char*>(at + slots_ahead * stride);
+  for (int64_t byte = 0; byte < D * static_cast<int64_t>(sizeof(T)); byte += 64) __builtin_prefetch(slot + byte);
+}
+
 // scores[i] = <q, key i> for `count` keys.
 template <int count, class T>
 SATFORMER_INLINE void query_scores(const float* q, const T* keys, int64_t stride, int64_t D, float* scores) {
   Floats sum[count] = {};
+  for (int i = 0; i < count; ++i) prefetch_slot(keys + i * stride, stride, D);
   int64_t d = 0;
   for (; d + lanes <= D; d += lanes) {
     const Floats part = floats_at(q + d);
@@ -32,6 +41,7 @@ SATFORMER_INLINE void weigh_values(const float* weights, const T* values, int64_
   for (; d + 4 * lanes <= D; d += 4 * lanes) {
     Floats sum[4] = {};
     for (int64_t j = lo; j < hi; ++j) {
+      if (d == 0) prefetch_slot(values + j * stride, stride, D);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) sum[i] += weights[j] * floats_at(values + j * stride + d + i * lanes);
     }

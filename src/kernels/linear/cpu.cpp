@@ -3,118 +3,80 @@
 
 #include <algorithm>
 
-#include "kernels/cpu_rows.h"
-#include "kernels/linear/linear.h"
-#include "kernels/linear/packed.h"
+#include "kernels/linear/few_rows.h"
+#include "kernels/stages.h"
 
 namespace satformer::cpu {
 namespace {
 
 constexpr std::int64_t unpacked_bytes = std::int64_t{1} << 20;  // of a tile that waits in the cache for its product
 
-// The activations as the kernels read them.
-struct Activations {
-  at::Tensor fp32;             // for dense weights
-  at::Tensor q, scales, sums;  // for packed ones
-};
-
-Activations prepare(const rows::IsaTable& isa, const at::Tensor& x_MK, std::span<const LinearWeight> weights) {
-  Activations a;
-  for (const LinearWeight& w : weights) {
-    if (!w.packed) {
-      if (!a.fp32.defined()) a.fp32 = dense_fp32(x_MK);
-      continue;
-    }
-    if (a.q.defined()) continue;
-    const std::int64_t M = x_MK.size(0), K = x_MK.size(1), groups = w.packed->groups();
-    a.q = at::empty({groups, M, PackedWeight::group}, at::kShort);
-    a.scales = at::empty({groups, M}, at::kFloat);
-    a.sums = at::empty({groups, M}, at::kInt);
-    with_element(isa, x_MK.scalar_type(), [&](const auto& table, auto element) {
-      using T = decltype(element);
-      const rows::QuantiseRows<T> args{.x = in<T>(x_MK),
-                                       .q = out<std::int16_t>(a.q),
-                                       .scales = out<float>(a.scales),
-                                       .sums = out<std::int32_t>(a.sums),
-                                       .inputs = K,
-                                       .groups = groups,
-                                       .rows = M};
-      parallel_ranges(M, K, [&](std::int64_t begin, std::int64_t end) { table.quantise_rows(args, begin, end); });
-    });
-  }
-  return a;
+// Activations of 16 bits as numbers, [M, K]: many rows give what few give, up to rounding of sums.
+at::Tensor rounded(const at::Tensor& x_MK, const LinearWeight& weight) {
+  const at::Tensor x = x_MK.contiguous();
+  const std::int64_t M = x.size(0), K = x.size(1);
+  const FewRowsInput input(M, K, {&weight, 1});
+  with_element(isa_table(), x.scalar_type(), [&](const auto& table, auto element) {
+    const auto* from = in<decltype(element)>(x);
+    parallel_ranges(M, K, [&](std::int64_t begin, std::int64_t end) { fill_rows(table, from, input, begin, end); });
+  });
+  const at::Tensor numbers_GMI = input.q.to(at::kFloat).mul_(input.scales.unsqueeze(-1));
+  return numbers_GMI.transpose(0, 1).flatten(1).narrow(1, 0, K).to(x.scalar_type());
 }
+
+}  // namespace
 
 std::int64_t outputs_of(const LinearWeight& w) { return w.packed ? w.packed->outputs : w.dense.size(0); }
 std::int64_t blocks_of(const LinearWeight& w) {
   return (outputs_of(w) + rows::linear_block - 1) / rows::linear_block;
 }
-
-template <class T>
-void run_blocks(const rows::RowTable<T>& table, const LinearWeight& w, const Activations& a, const at::Tensor& y,
-                std::int64_t begin, std::int64_t end) {
-  const std::int64_t M = y.size(0), N = y.size(1);
-  if (!w.packed) {
-    const rows::DenseLinear<T> args{.weight = in<T>(w.dense),
-                                    .x = in<float>(a.fp32),
-                                    .bias = in<T>(w.bias),
-                                    .y = out<T>(y),
-                                    .outputs = N,
-                                    .inputs = w.dense.size(1),
-                                    .rows = M};
-    table.dense_linear(args, begin, end);
-    return;
-  }
-  const bool eight = w.packed->format == WeightFormat::int8;
-  const rows::PackedLinear<T> args{.data = in<std::uint8_t>(w.packed->data),
-                                   .row_scales = eight ? in<float>(w.packed->scales) : nullptr,
-                                   .group_scales = eight ? nullptr : in<rows::bf16>(w.packed->scales),
-                                   .x = in<std::int16_t>(a.q),
-                                   .x_scales = in<float>(a.scales),
-                                   .x_sums = in<std::int32_t>(a.sums),
-                                   .bias = in<T>(w.bias),
-                                   .y = out<T>(y),
-                                   .outputs = N,
-                                   .groups = w.packed->groups(),
-                                   .rows = M};
-  table.packed_linear(args, begin, end);
+bool any_packed(std::span<const LinearWeight> weights) {
+  return std::any_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed != nullptr; });
 }
 
-// Activations of 16 bits as numbers, [M, K]: many rows give what few give, up to rounding of sums.
-at::Tensor rounded(const at::Tensor& x_MK, const LinearWeight& weight) {
-  const Activations a = prepare(isa_table(), x_MK.contiguous(), {&weight, 1});
-  const at::Tensor numbers_GMI = a.q.to(at::kFloat).mul_(a.scales.unsqueeze(-1));
-  return numbers_GMI.transpose(0, 1).flatten(1).narrow(1, 0, x_MK.size(1)).to(x_MK.scalar_type());
+FewRowsInput::FewRowsInput(std::int64_t rows, std::int64_t columns, bool for_dense, bool for_packed)
+    : M(rows), K(columns) {
+  if (for_dense) fp32 = at::empty({M, K}, at::kFloat);
+  if (!for_packed) return;
+  const std::int64_t groups = (K + PackedWeight::group - 1) / PackedWeight::group;
+  q = at::empty({groups, M, PackedWeight::group}, at::kShort);
+  scales = at::empty({groups, M}, at::kFloat);
+  sums = at::empty({groups, M}, at::kInt);
 }
 
-}  // namespace
+FewRowsInput::FewRowsInput(std::int64_t rows, std::int64_t columns, std::span<const LinearWeight> weights)
+    : FewRowsInput(rows, columns,
+                   !std::all_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed; }),
+                   any_packed(weights)) {}
 
-// One parallel loop over the blocks of all weights.
+// One loop over the blocks of all weights.
 TensorList linear_few_rows(const at::Tensor& x, std::span<const LinearWeight> weights) {
   const at::Tensor x_MK = x.reshape({-1, x.size(-1)}).contiguous();
   const std::int64_t M = x_MK.size(0), K = x_MK.size(1);
   std::vector<LinearWeight> dense_weights(weights.begin(), weights.end());
   TensorList results, shaped;
-  std::vector<std::int64_t> first = {0}, shape = x.sizes().vec();
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  std::int64_t blocks = 0;
   for (LinearWeight& w : dense_weights) {
     if (!w.packed) w.dense = w.dense.contiguous();
     if (w.bias.defined()) w.bias = w.bias.contiguous();
     results.push_back(at::empty({M, outputs_of(w)}, x_MK.options()));
     shape.back() = outputs_of(w);
     shaped.push_back(results.back().view(shape));
-    first.push_back(first.back() + blocks_of(w));
+    blocks += blocks_of(w);
   }
-  const rows::IsaTable& isa = isa_table();
-  const Activations activations = prepare(isa, x_MK, dense_weights);
-  with_element(isa, x_MK.scalar_type(), [&](const auto& table, auto) {
-    parallel_ranges(first.back(), M * K * rows::linear_block, [&](std::int64_t begin, std::int64_t end) {
-      for (std::size_t i = 0; i < dense_weights.size(); ++i) {
-        const std::int64_t from = std::max(begin, first[i]), to = std::min(end, first[i + 1]);
-        if (from < to) {
-          run_blocks(table, dense_weights[i], activations, results[i], from - first[i], to - first[i]);
-        }
-      }
-    });
+  const FewRowsInput input(M, K, dense_weights);
+  with_element(isa_table(), x_MK.scalar_type(), [&](const auto& table, auto element) {
+    using T = decltype(element);
+    std::vector<FewRowsProduct<T>> products;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      products.emplace_back(table, dense_weights[i], input, out<T>(results[i]));
+    }
+    Stages stages;
+    stages.add(M, K, [&](std::int64_t begin, std::int64_t end) { fill_rows(table, in<T>(x_MK), input, begin, end); });
+    stages.add(blocks, M * K * rows::linear_block,
+               [&](std::int64_t begin, std::int64_t end) { run_products(products, begin, end); });
+    stages.run();
   });
   return shaped;
 }

@@ -29,6 +29,10 @@ class PlainRouting : public ResidualRouting {
   void absorb_mlp(std::int64_t, StreamState& state, const at::Tensor& output_BTC, ComputeWeights&) const override {
     state.carried.push_back(output_BTC);
   }
+  std::optional<PlainNorms> plain_norms(std::int64_t layer) const override {
+    const auto l = static_cast<std::size_t>(layer);
+    return PlainNorms{&attn_norm_[l], &mlp_norm_[l]};
+  }
   at::Tensor finish(StreamState& state) const override { return main_stream(state); }
   at::Tensor main_stream(const StreamState& state) const override {
     return state.carried.size() > 1 ? state.carried[0] + state.carried[1] : state.carried[0];

@@ -103,4 +103,11 @@ GateLogits LayerGates::logits(const at::Tensor& input_BTC, const ValueContext& c
   return result;
 }
 
+std::optional<TokenMix> LayerGates::token_mix(ComputeWeights& weights) const {
+  if (sources_ != 1 || maps_.size() != 1) return std::nullopt;
+  const Map& map = maps_[0];
+  if (!map.per_head || map.running || map.hidden.defined()) return std::nullopt;
+  return TokenMix{weights.linear_weight(map.weight, map.bias), gate_};
+}
+
 }  // namespace satformer

@@ -22,6 +22,8 @@ class LayerGates {
   LayerGates(const ModelConfig& config, std::int64_t layer, ParameterStore& store);
   // To be called once per layer and pass: with a cache it moves the running sums on.
   GateLogits logits(const at::Tensor& input_BTC, const ValueContext& context) const;
+  // Where there is one source and its gates are a linear map of the token, one for each head.
+  std::optional<TokenMix> token_mix(ComputeWeights& weights) const;
 
  private:
   // One map from inputs to gates, before the gate function.

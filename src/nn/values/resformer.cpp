@@ -37,6 +37,16 @@ class ResFormerValues : public ValuePath {
     return context.observer ? context.observer->values(layer, v_BTHD, mixed) : mixed;
   }
 
+  std::vector<TokenMix> token_mixes(ComputeWeights&) const override {
+    const at::Tensor lambda1 = (scale_ * at::softmax(logits_, 0)).to(at::kFloat).to(at::kCPU).contiguous();
+    std::vector<TokenMix> mixes(lambda2_.size());
+    for (std::size_t layer = 1; layer < lambda2_.size(); ++layer) {
+      if (!lambda2_[layer].defined()) continue;
+      mixes[layer].lambdas.emplace(lambda1.const_data_ptr<float>()[layer - 1], lambda2_[layer].item<float>());
+    }
+    return mixes;
+  }
+
  private:
   std::vector<at::Tensor> lambda2_;  // undefined where the path is not active
   at::Tensor scale_, logits_;

@@ -51,6 +51,19 @@ class SatFormerValues : public ValuePath {
     return add_over_groups(out_BTHD, sum_BTHD);
   }
 
+  std::vector<TokenMix> token_mixes(ComputeWeights& weights) const override {
+    std::vector<TokenMix> mixes;
+    const bool first_only = sources_.layers() == std::vector<std::int64_t>{0};
+    for (const std::optional<LayerGates>& gates : gates_) {
+      mixes.emplace_back();
+      if (!gates) continue;
+      const std::optional<TokenMix> mix = gates->token_mix(weights);
+      if (!mix || !first_only || at_output_) return {};
+      mixes.back() = *mix;
+    }
+    return mixes;
+  }
+
  private:
   const std::optional<LayerGates>& gates_of(std::int64_t layer) const {
     return gates_[static_cast<std::size_t>(layer)];

@@ -1,0 +1,20 @@
+#include "base/failure.h"
+
+#include <filesystem>
+#include <new>
+
+namespace satformer {
+
+Failure failure_of(const std::exception& error) {
+  const std::string text = error.what();
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return {known->code(), text};
+  bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  for (const char* words : {"not enough memory", "out of memory", "allocate memory"}) {
+    memory = memory || text.find(words) != std::string::npos;
+  }
+  if (memory) return {ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit"};
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return {ExitCode::system, text};
+  return {ExitCode::internal, text.substr(0, text.find('\n'))};
+}
+
+}  // namespace satformer

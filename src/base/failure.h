@@ -1,0 +1,20 @@
+// What an exception of any origin means to the user.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "base/error.h"
+
+namespace satformer {
+
+struct Failure {
+  ExitCode code;
+  std::string message;  // one line
+};
+// Error as it is; memory that could not be had, which each library tells in its own way, is `memory`; what the file
+// system refused is `system`; anything else is `internal`, with the first line of its text (libtorch appends its
+// stack).
+Failure failure_of(const std::exception& error);
+
+}  // namespace satformer
