@@ -30,7 +30,8 @@ const Json* entry_of(const Json& record, const std::string& file) {
 
 }  // namespace
 
-void write_hash_record(const std::string& directory, const std::string& name, Json record) {
+void write_hash_record(const std::string& directory, const std::string& name, Json record,
+                       const std::map<std::string, std::string>& known) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator it(directory, error);
@@ -39,7 +40,10 @@ void write_hash_record(const std::string& directory, const std::string& name, Js
   }
   if (error) fail_errno("list", directory, error.value());
   std::sort(names.begin(), names.end());
-  for (const std::string& file : names) record[hashes_key][file] = sha256_file(directory + "/" + file);
+  for (const std::string& file : names) {
+    const auto hash = known.find(file);
+    record[hashes_key][file] = hash != known.end() ? hash->second : sha256_file(directory + "/" + file);
+  }
   const std::string nothing(hash_size, '0');
   record[hashes_key][name] = nothing;
   std::string text = record.dump(2) + "\n";

@@ -4,14 +4,16 @@
 // unnoticed.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/json.h"
 
 namespace satformer {
 
-// Writes `record` with the hashes of all files in `directory` added as `directory`/`name`.
-void write_hash_record(const std::string& directory, const std::string& name, Json record);
+// Writes `record` with the hashes of all files in `directory` added as `directory`/`name`; those in `known` are not read.
+void write_hash_record(const std::string& directory, const std::string& name, Json record,
+                       const std::map<std::string, std::string>& known = {});
 
 // The record, its own hash verified. Error(checkpoint) if that differs, or is absent where `old` does not know the
 // record as one of version 0.1, which held none.

@@ -39,15 +39,16 @@ Json model_config_json(const Model& model) {
   return json;
 }
 
-void save_model(const Model& model, const std::string& directory) {
+std::string save_model(const Model& model, const std::string& directory) {
   std::vector<at::Tensor> host;
   std::vector<TensorView> views;
   for (const Parameter& p : model.parameters().list()) {
     host.push_back(p.value.detach().cpu().contiguous());
     views.push_back(view_of_tensor(p.name, host.back()));
   }
-  write_safetensors(directory + "/" + model_file, views);
+  std::string hash = write_safetensors(directory + "/" + model_file, views);
   write_file_atomic(directory + "/" + config_file, model_config_json(model).dump(2) + "\n");
+  return hash;
 }
 
 void load_weights(Model& model, const std::string& path, const TensorNames& tensor_names) {

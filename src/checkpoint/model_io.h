@@ -14,8 +14,8 @@ namespace satformer {
 Json model_config_json(const Model& model);
 
 // Writes model.safetensors and config.json into `directory` (which exists). A tied head is stored once, as the
-// embedding.
-void save_model(const Model& model, const std::string& directory);
+// embedding. Returns the SHA-256 of the first.
+std::string save_model(const Model& model, const std::string& directory);
 
 struct LoadedModel {
   std::unique_ptr<Model> model;

@@ -40,14 +40,14 @@ void visit_state(auto& state, auto&& integer, auto&& real, auto&& text, auto&& l
   later("reached_accuracy", state.reached_accuracy);
 }
 
-void write_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
+std::string write_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> kept;
   std::vector<TensorView> views;
   for (const NamedTensor& tensor : tensors) {
     kept.push_back(tensor.value.detach().cpu().contiguous());
     views.push_back(view_of_tensor(tensor.name, kept.back()));
   }
-  write_safetensors(path, std::move(views));
+  return write_safetensors(path, std::move(views));
 }
 
 Json read_state_json(const std::string& path) {
@@ -89,20 +89,21 @@ void take_snapshot(CheckpointParts& parts) {
 std::string save_checkpoint(const RunFolder& folder, const CheckpointParts& parts) {
   const std::string target = folder.checkpoint_path(parts.state.step);
   folder.replace_folder(target, [&](const std::string& directory) {
+    std::map<std::string, std::string> hashes;
     if (parts.model) {
-      save_model(*parts.model, directory);
+      hashes["model.safetensors"] = save_model(*parts.model, directory);
     } else {
-      write_tensors(directory + "/model.safetensors", parts.weights);
+      hashes["model.safetensors"] = write_tensors(directory + "/model.safetensors", parts.weights);
       write_file_atomic(directory + "/config.json", parts.model_config);
     }
     if (parts.save_tokenizer) parts.save_tokenizer(directory);
-    write_tensors(directory + "/" + optimizer_file, parts.optimizer);
+    hashes[optimizer_file] = write_tensors(directory + "/" + optimizer_file, parts.optimizer);
     write_file_atomic(directory + "/" + run_config_file, parts.run_config);
     Json json = Json::object();
     json["format"] = format_version;
     const auto put = [&](const char* key, const auto& value) { json[key] = value; };
     visit_state(parts.state, put, put, put, put);
-    write_hash_record(directory, state_file, std::move(json));
+    write_hash_record(directory, state_file, std::move(json), hashes);
   });
   return target;
 }

@@ -126,7 +126,31 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty() && !in_place_) ::unlink(temporary_.c_str());
 }
 
+void AtomicFile::set_direct(bool direct) {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  if (flags < 0) fail_errno("examine", temporary_, errno);
+  const bool set = ::fcntl(descriptor_, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+  if (!set && !direct) fail_errno("write", temporary_, errno);
+  direct_ = set && direct;
+}
+
+void AtomicFile::write_block(std::span<const std::byte> bytes) {
+  if (!in_place_ && written_ == 0) set_direct(true);
+  while (direct_ && !bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EINVAL) fail_errno("write", temporary_, errno);
+    const auto done = static_cast<std::size_t>(count < 0 ? 0 : count);
+    written_ += done;
+    bytes = bytes.subspan(done);
+    // Not for this file system, or cut short at a place that it cannot go on from.
+    if (!bytes.empty()) set_direct(false);
+  }
+  write(bytes);
+}
+
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (direct_ && !bytes.empty()) set_direct(false);
   write_all(descriptor_, bytes.data(), bytes.size(), temporary_);
   written_ += bytes.size();
 }

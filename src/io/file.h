@@ -43,6 +43,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  // Bytes in memory aligned to pages, a whole number of disk blocks, behind others of that kind alone: past the page
+  // cache if the file system can.
+  void write_block(std::span<const std::byte> bytes);
   // Syncs and closes the temporary file, which frees its descriptor; commit() then only renames.
   void close_synced();
   void commit();
@@ -52,6 +55,8 @@ class AtomicFile {
   std::string path_, temporary_;
   int descriptor_ = -1;
   bool in_place_ = false;  // no rename
+  bool direct_ = false;    // O_DIRECT is set
+  void set_direct(bool direct);
   std::uint64_t written_ = 0;
 };
 

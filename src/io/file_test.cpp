@@ -1,6 +1,7 @@
 #include "io/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "io/bulk_file.h"
 #include "io/mapping_faults.h"
 #include "io/test_folder.h"
 
@@ -116,6 +118,48 @@ TEST(AtomicFile, CommitsAfterClose) {
   EXPECT_FALSE(fs::exists(folder / "a"));
   file.commit();
   EXPECT_EQ(read_file(folder / "a"), "new");
+}
+
+TEST(BulkFile, WritesAndHashesAnySize) {
+  const TestFolder folder;
+  constexpr std::size_t block = std::size_t{1} << 20;
+  // On a disk, where blocks may go past the cache, and in memory.
+  for (const std::string& place : {folder.path(), std::string("/dev/shm")}) {
+    if (!fs::is_directory(place)) continue;
+    const std::string path = place + "/satformer_bulk_file_test";
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, block - 1, block, block + 1, 3 * block + 12345}) {
+      std::string text(size, 'x');
+      for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + i / 4093);
+      BulkFile file(path);
+      file.write(std::string_view(text).substr(0, size / 3));
+      file.write(std::string_view(text).substr(size / 3));
+      EXPECT_FALSE(fs::exists(path));
+      Sha256 hash;
+      hash.update(text);
+      EXPECT_EQ(file.commit(), hash.hex());
+      EXPECT_TRUE(read_file(path) == text) << place << ' ' << size;
+      fs::remove(path);
+    }
+  }
+}
+
+TEST(BulkFile, ADiskThatFillsUpIsReportedAndLeavesNothing) {
+  const TestFolder folder;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const rlim_t limit : {rlim_t{100}, rlim_t{1} << 20, (rlim_t{1} << 20) + 1000, rlim_t{5} << 19}) {
+    const rlimit low{limit, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+    const std::string message = system_error([&] {
+      BulkFile file(folder / "big");
+      file.write(std::string(4'000'000, 'x'));
+      file.commit();
+    });
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_NE(message.find("File too large"), std::string::npos) << message;
+    EXPECT_TRUE(fs::is_empty(folder.path())) << limit;
+  }
 }
 
 TEST(AppendFile, Appends) {

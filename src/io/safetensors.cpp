@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "io/bulk_file.h"
 
 namespace satformer {
 namespace {
@@ -291,8 +292,8 @@ const TensorView* SafetensorsFile::find(std::string_view name) const {
   return it == index_.end() ? nullptr : &tensors_[it->second];
 }
 
-void write_safetensors(const std::string& path, std::vector<TensorView> tensors,
-                       std::map<std::string, std::string> metadata) {
+std::string write_safetensors(const std::string& path, std::vector<TensorView> tensors,
+                              std::map<std::string, std::string> metadata) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
     const std::size_t size_a = dtype_size(a.dtype), size_b = dtype_size(b.dtype);
     return size_a != size_b ? size_a > size_b : a.name < b.name;
@@ -326,12 +327,12 @@ void write_safetensors(const std::string& path, std::vector<TensorView> tensors,
     fail(ExitCode::checkpoint, path, ": ", tensors.size(), " tensors need a header of ", header.size(),
          " bytes and the format allows ", max_header_bytes);
   }
-  AtomicFile file(path);
+  BulkFile file(path);
   const std::uint64_t header_bytes = header.size();
   file.write(std::as_bytes(std::span(&header_bytes, 1)));
   file.write(header);
   for (const TensorView& tensor : tensors) file.write(tensor.data);
-  file.commit();
+  return file.commit();
 }
 
 }  // namespace satformer

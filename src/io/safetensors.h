@@ -38,8 +38,8 @@ class SafetensorsFile {
 };
 
 // Writes atomically, tensors with the largest element first, then by name; `{"format":"pt"}` is added to the
-// metadata.
-void write_safetensors(const std::string& path, std::vector<TensorView> tensors,
-                       std::map<std::string, std::string> metadata = {});
+// metadata. Returns the file's SHA-256.
+std::string write_safetensors(const std::string& path, std::vector<TensorView> tensors,
+                              std::map<std::string, std::string> metadata = {});
 
 }  // namespace satformer

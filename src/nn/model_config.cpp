@@ -21,9 +21,8 @@ FieldRules between(double min, double max) {
   rules.max = max;
   return rules;
 }
-FieldRules positive() {
-  FieldRules rules;
-  rules.min = 0;
+FieldRules positive_up_to(double max) {
+  FieldRules rules = between(0, max);
   rules.open_min = true;
   return rules;
 }
@@ -112,18 +111,19 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("head_dim", &head_size, "Width of a head (null: hidden_size / num_heads)", between(2, 65536));
   v.field("qkv_bias", &qkv_bias, "Bias on the query, key and value projections");
   v.field("qk_norm", &qk_norm, "RMS norm of queries and keys, per head");
-  v.field("qk_norm_eps", &qk_norm_eps, "Its epsilon", positive());
+  v.field("qk_norm_eps", &qk_norm_eps, "Its epsilon", positive_up_to(1));
   v.field("window_size", &window_size, "Keys that a query sees, itself included (null: all earlier ones)",
           between(1, 1 << 26));
   v.field("position_type", &position_type, "Rotary embeddings, or learned vectors added to the tokens'",
           one_of({"rotary", "learned"}));
-  v.field("rope_theta", &rope_theta, "Base of the rotary frequencies", positive());
+  v.field("rope_theta", &rope_theta, "Base of the rotary frequencies", positive_up_to(1e12));
   v.field("rope_type", &rope_type, "Frequencies for contexts longer than first trained on: unchanged, or scaled",
           one_of({"default", "linear", "llama3"}));
-  v.field("rope_factor", &rope_factor, "linear, llama3: (low) frequencies are divided by it", at_least(1));
+  v.field("rope_factor", &rope_factor, "linear, llama3: (low) frequencies are divided by it", between(1, 1e6));
   v.field("rope_low_freq_factor", &rope_low_freq_factor,
-          "llama3: frequencies of fewer turns than this in the original context are divided", positive());
-  v.field("rope_high_freq_factor", &rope_high_freq_factor, "llama3: those of more turns than this stay", positive());
+          "llama3: frequencies of fewer turns than this in the original context are divided", positive_up_to(1e6));
+  v.field("rope_high_freq_factor", &rope_high_freq_factor, "llama3: those of more turns than this stay",
+          positive_up_to(1e6));
   v.field("rope_original_positions", &rope_original_positions, "llama3: the original context", between(1, 1 << 26));
   v.field("max_position_embeddings", &max_position_embeddings, "Longest context", between(1, 1 << 26));
   v.field("hidden_ratio", &hidden_ratio,
@@ -142,7 +142,7 @@ void ModelConfig::visit(FieldVisitor& v) {
   v.field("initializer_range", &initializer_range, "Standard deviation of initial matrices", between(0, 1e3));
   v.field("norm_type", &norm_type, "Norms before sublayers and at the end: rms, or layer (LayerNorm, with bias)",
           one_of({"rms", "layer"}));
-  v.field("norm_eps", &norm_eps, "Epsilon of these norms", positive());
+  v.field("norm_eps", &norm_eps, "Epsilon of these norms", positive_up_to(1));
   v.field("use_cache", &use_cache, "Whether generation caches keys and values", no_effect());
   v.field("pad_token_id", &pad_token_id, "Padding id (null: none)", at_least(0));
   v.field("bos_token_id", &bos_token_id, "Begin-of-sequence id", at_least(0));

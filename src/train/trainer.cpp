@@ -1,7 +1,5 @@
 #include "train/trainer.h"
 
-#include <ATen/ops/isfinite.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include "checkpoint/model_io.h"
 #include "distributed/agree.h"
 #include "infer/window_loss_ranks.h"
+#include "kernels/finite.h"
 #include "train/estimate.h"
 #include "train/loader.h"
 #include "train/step.h"
@@ -35,8 +34,6 @@ std::vector<NamedTensor> named(const std::vector<Optimizer::Moment>& moments) {
 }
 
 constexpr double slow_disk = 1e8;  // bytes a second, until a checkpoint was written
-
-bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
 }  // namespace
 
@@ -524,11 +521,11 @@ void Trainer::save_final() const {
   std::optional<LongWork> saving;
   if (r_.ranks) saving.emplace(*r_.ranks);
   r_.folder->replace_folder(r_.folder->final_path(), [&](const std::string& directory) {
-    save_model(*r_.model, directory);
+    const std::string weights = save_model(*r_.model, directory);
     write_file_atomic(directory + "/run_config.json", r_.settings->to_json().dump(2) + "\n");
     if (config_.tokenizer.save_with_model && r_.tokenizer) r_.tokenizer->save(directory);
     const Json record = {{"step", state_.step}, {"tokens", state_.tokens}, {"val/loss", last_validation_.mean()}};
-    write_hash_record(directory, RunFolder::final_record, record);
+    write_hash_record(directory, RunFolder::final_record, record, {{"model.safetensors", weights}});
   });
 }
 

@@ -280,6 +280,42 @@ class Failures(RankCase):
         self.assertLess(time.time() - start, 20)
 
 
+def torchrun():
+    """torchrun of the Python of SATFORMER_TEST_PYTHON, or of the path."""
+    beside = os.path.join(os.path.dirname(os.environ.get("SATFORMER_TEST_PYTHON", "")), "torchrun")
+    return beside if os.path.isfile(beside) else shutil.which("torchrun")
+
+
+@unittest.skipUnless(torchrun(), "torchrun is not installed")
+class Torchrun(RankCase):
+    def agent(self, *arguments, restarts=0):
+        command = [torchrun(), "--no-python", "--nproc-per-node", "2", "--master-port", str(free_port()), "--max-restarts",
+                   str(restarts), self.program, "train", "--resume", "auto", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                                   errors="replace", env=clean_environment())
+        self.addCleanup(self.end, process)
+        return process
+
+    def test_a_killed_rank_is_started_again_and_no_step_is_lost(self):
+        agent = self.agent("--config", self.config("run", 100000), "--max-steps", "300", restarts=2)
+        deadline = time.time() + 120
+        while max(self.losses("run"), default=0) < 20:
+            self.assertIsNone(agent.poll())
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.05)
+        ranks = subprocess.run(["pgrep", "-P", str(agent.pid)], stdout=subprocess.PIPE, encoding="utf-8").stdout.split()
+        self.assertEqual(len(ranks), 2)
+        os.kill(int(ranks[1]), signal.SIGKILL)
+        (code, text), = self.finish([agent])
+        self.assertEqual(code, 0, text)
+        self.assertEqual(sorted(self.losses("run")), list(range(1, 301)))
+
+    def test_shows_what_failed(self):
+        (code, text), = self.finish([self.agent("--config", self.config("run", 8), "--data.data_dir=/nonexistent")])
+        self.assertNotEqual(code, 0)
+        self.assertIn("the shard folder '/nonexistent' is not there", text)
+
+
 @unittest.skipUnless(mpirun(), "mpirun is not installed")
 class Mpi(RankCase):
     def mpi(self, size, *arguments):
