@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace satformer {
@@ -18,6 +19,12 @@ TEST(Failure, KnowsWhatLibrariesThrow) {
             ExitCode::memory);
   EXPECT_EQ(code(std::runtime_error("CUDA out of memory. Tried to allocate")), ExitCode::memory);
   EXPECT_EQ(code(std::filesystem::filesystem_error("cannot rename", std::error_code())), ExitCode::system);
+  try {
+    static_cast<void>(nlohmann::json::parse("{}").get<std::string>());
+  } catch (const std::exception& error) {
+    EXPECT_EQ(code(error), ExitCode::data);
+    EXPECT_EQ(json_problem(error), "type must be string, but is object");
+  }
   const Failure other = failure_of(std::runtime_error("shapes differ\nframe #0: f()"));
   EXPECT_EQ(other.code, ExitCode::internal);
   EXPECT_EQ(other.message, "shapes differ");

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "base/unicode.h"
 #include "io/added_tokens.h"
 #include "io/bpe.h"
@@ -464,7 +465,12 @@ class HuggingFaceTokenizer : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_huggingface_tokenizer(HuggingFaceFiles files) {
-  return std::make_unique<HuggingFaceTokenizer>(std::move(files));
+  const std::string origin = files.origin;
+  try {
+    return std::make_unique<HuggingFaceTokenizer>(std::move(files));
+  } catch (const nlohmann::json::exception& error) {
+    fail(ExitCode::data, origin, ": ", json_problem(error));
+  }
 }
 
 }  // namespace satformer
