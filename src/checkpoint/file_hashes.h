@@ -11,7 +11,8 @@
 
 namespace satformer {
 
-// Writes `record` with the hashes of all files in `directory` added as `directory`/`name`; those in `known` are not read.
+// Writes `record` with the hashes of all files in `directory` added as `directory`/`name`; those in `known` are not
+// read.
 void write_hash_record(const std::string& directory, const std::string& name, Json record,
                        const std::map<std::string, std::string>& known = {});
 

@@ -69,7 +69,9 @@ template <class T>
 static inline void dense_linear(const DenseLinear<T>& a, int64_t begin, int64_t end) {
   int64_t n = begin * linear_block;
   const int64_t last = end * linear_block < a.outputs ? end * linear_block : a.outputs;
-  for (; n + 2 <= last; n += 2) dense_rows<2>(a, n);
+  // A single row of activations is multiplied fastest with one weight row of bf16 at a time, or two of fp32.
+  const bool pairs = sizeof(T) == 4 || a.rows > 1;
+  for (; pairs && n + 2 <= last; n += 2) dense_rows<2>(a, n);
   for (; n < last; ++n) dense_rows<1>(a, n);
 }
 
