@@ -1,8 +1,8 @@
 #include "base/failure.h"
 
-#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace satformer {
 
@@ -21,7 +21,7 @@ Failure failure_of(const std::exception& error) {
   }
   if (memory) return {ExitCode::memory, "out of memory: a smaller batch_size, seq_length or model would fit"};
   if (dynamic_cast<const nlohmann::json::exception*>(&error)) return {ExitCode::data, "JSON: " + json_problem(error)};
-  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return {ExitCode::system, text};
+  if (dynamic_cast<const std::system_error*>(&error)) return {ExitCode::system, text};
   return {ExitCode::internal, text.substr(0, text.find('\n'))};
 }
 

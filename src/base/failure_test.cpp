@@ -6,6 +6,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <system_error>
 
 namespace satformer {
 namespace {
@@ -19,6 +20,8 @@ TEST(Failure, KnowsWhatLibrariesThrow) {
             ExitCode::memory);
   EXPECT_EQ(code(std::runtime_error("CUDA out of memory. Tried to allocate")), ExitCode::memory);
   EXPECT_EQ(code(std::filesystem::filesystem_error("cannot rename", std::error_code())), ExitCode::system);
+  EXPECT_EQ(code(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again))),
+            ExitCode::system);
   try {
     static_cast<void>(nlohmann::json::parse("{}").get<std::string>());
   } catch (const std::exception& error) {

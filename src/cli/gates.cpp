@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,12 @@ int run_gates(std::span<const std::string> arguments) {
   WindowLossOptions loss_options = window_options.loss_options(loaded, "gates", false, progress);
   loss_options.observer = &statistics;
   window_loss(model, windows, loss_options);
+  for (const std::int64_t layer : statistics.layers()) {
+    for (const std::int64_t source : statistics.sources(layer)) {
+      if (std::isfinite(statistics.layer(layer, source).mean)) continue;
+      fail(ExitCode::non_finite, "the gates of layer ", layer, " of '", loaded.directory, "' are not finite");
+    }
+  }
   print_gates(statistics, model.config().value_sources.size() > 1);
   write_json(output_file, gates_json(statistics, model));
   return 0;

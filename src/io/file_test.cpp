@@ -79,6 +79,19 @@ TEST(FileDeathTest, AMappedFileThatIsCutWhileItIsReadIsNamed) {
   EXPECT_EXIT(read_elsewhere(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
+// Within its last page a cut file reads as zeros.
+TEST(File, AMappedFileThatIsCutWithinAPageIsNoticed) {
+  const TestFolder folder;
+  write_file_atomic(folder / "a", std::string(10'000, 'x'));
+  const MappedFile file(folder / "a");
+  check_not_cut(file);
+  ASSERT_EQ(::truncate((folder / "a").c_str(), 9'000), 0);
+  ASSERT_EQ(file.bytes()[9'500], std::byte{0});
+  EXPECT_NE(system_error([&] { check_not_cut(file); }).find("became shorter"), std::string::npos);
+  fs::remove(folder / "a");
+  check_not_cut(file);
+}
+
 TEST(File, ErrorsNameFileAndReason) {
   const TestFolder folder;
   const std::string missing = folder / "missing";

@@ -1,6 +1,7 @@
 #include "io/mapping_faults.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -50,6 +51,16 @@ void handle(int, siginfo_t* info, void*) {
 }
 
 }  // namespace
+
+void check_not_cut(const MappedFile& file) {
+  struct stat status {};
+  // A file that is gone or was replaced is still whole in the mapping, unless its successor is shorter: then who
+  // knows.
+  if (::stat(file.path().c_str(), &status) != 0) return;
+  if (static_cast<std::uintmax_t>(status.st_size) < file.bytes().size()) {
+    fail(ExitCode::system, "cannot read '", file.path(), "': it became shorter while it was in use");
+  }
+}
 
 void report_mapping_faults() {
   struct sigaction action {};

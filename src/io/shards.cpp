@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "io/mapping_faults.h"
 
 namespace satformer {
 namespace {
@@ -210,6 +211,7 @@ void TokenShards::read_marks(std::size_t shard, std::int64_t offset, std::span<s
     fail(ExitCode::internal, "marks ", offset, " to ", offset + count, " of shard ", shard, " were asked for");
   }
   std::memcpy(out.data(), marks_[shard].bytes().data() + offset, out.size());
+  check_not_cut(marks_[shard]);
 }
 
 std::int64_t TokenShards::shard_tokens(std::size_t shard) const {
@@ -291,8 +293,8 @@ void TokenShards::read(std::size_t shard, std::int64_t offset, std::span<std::in
          shard_tokens(shard), " were asked for");
   }
   const std::byte* from = files_[shard].bytes().data() + offset * width_;
-  if (width_ == 2) return copy_ids<std::uint16_t>(from, out);
-  copy_ids<std::uint32_t>(from, out);
+  width_ == 2 ? copy_ids<std::uint16_t>(from, out) : copy_ids<std::uint32_t>(from, out);
+  check_not_cut(files_[shard]);
 }
 
 }  // namespace satformer

@@ -1,6 +1,8 @@
 #include "train/checkpoint_writer.h"
 
 #include <chrono>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 namespace satformer {
@@ -23,14 +25,19 @@ void CheckpointWriter::save(CheckpointParts parts) {
   take_snapshot(parts);
   saved_ = before;  // not told yet
   done_ = false;
-  thread_ = std::thread([this, parts = std::move(parts)] {
-    try {
-      write(parts);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    done_ = true;
-  });
+  const auto snapshot = std::make_shared<const CheckpointParts>(std::move(parts));
+  try {
+    thread_ = std::thread([this, snapshot] {
+      try {
+        write(*snapshot);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      done_ = true;
+    });
+  } catch (const std::system_error&) {  // no thread is to be had, for want of memory for instance
+    write(*snapshot);
+  }
 }
 
 std::optional<CheckpointWriter::Saved> CheckpointWriter::take() {
