@@ -20,7 +20,6 @@ void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsign
 
 namespace satformer {
 namespace {
-constexpr std::int64_t elements_worth_a_thread = 16384;
 constexpr std::int64_t largest_block_count = 64;
 
 using Body = std::function<void(std::int64_t, std::int64_t)>;

@@ -6,6 +6,9 @@
 
 namespace satformer {
 
+// Less is not worth another thread.
+inline constexpr std::int64_t elements_worth_a_thread = 16384;
+
 // Calls body(begin, end) over parts of [0, count) on several threads; `work` is the elements that one index touches
 // and decides whether and how finely to split.
 void parallel_ranges(std::int64_t count, std::int64_t work,

@@ -10,7 +10,6 @@
 namespace satformer {
 namespace {
 
-constexpr std::int64_t elements_worth_a_thread = 16384;
 // Looks at what another thread is finishing before this one lets others run: some tens of microseconds.
 constexpr int looks_before_yielding = 2000;
 

@@ -79,6 +79,7 @@ std::optional<DecodePass> LayerStack::decode_pass(const at::Tensor& embedded_BTC
                                                   ComputeWeights& weights, const Options& options) const {
   const bool masked = pass.query_valid_BT.defined() || pass.document_start_BT.defined();
   if (!pass.cache || options.observer || masked || !few_rows(embedded_BTC) || !norm_->rms()) return std::nullopt;
+  if (!routing_->plain_norms(0)) return std::nullopt;
   const std::vector<TokenMix> mixes = value_path_->token_mixes(weights);
   if (mixes.empty()) return std::nullopt;
   DecodePass decoding;

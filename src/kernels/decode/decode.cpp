@@ -35,8 +35,7 @@ class Decode {
       hidden = std::max(hidden, cpu::outputs_of(layer.gate));
       const LinearWeight all[] = {layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down};
       packed = packed || cpu::any_packed(all);
-      dense_weights = dense_weights || layer.mix.gated() ||
-                      !std::all_of(std::begin(all), std::end(all), [](const LinearWeight& w) { return w.packed; });
+      dense_weights = dense_weights || layer.mix.gated() || cpu::any_dense(all);
     }
     const auto input = [&](std::int64_t columns) { return cpu::FewRowsInput(N_, columns, dense_weights, packed); };
     for (at::Tensor& stream : streams_) stream = buffer(C_);

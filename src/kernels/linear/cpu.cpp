@@ -34,6 +34,10 @@ bool any_packed(std::span<const LinearWeight> weights) {
   return std::any_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed != nullptr; });
 }
 
+bool any_dense(std::span<const LinearWeight> weights) {
+  return std::any_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed == nullptr; });
+}
+
 FewRowsInput::FewRowsInput(std::int64_t rows, std::int64_t columns, bool for_dense, bool for_packed)
     : M(rows), K(columns) {
   if (for_dense) fp32 = at::empty({M, K}, at::kFloat);
@@ -45,9 +49,7 @@ FewRowsInput::FewRowsInput(std::int64_t rows, std::int64_t columns, bool for_den
 }
 
 FewRowsInput::FewRowsInput(std::int64_t rows, std::int64_t columns, std::span<const LinearWeight> weights)
-    : FewRowsInput(rows, columns,
-                   !std::all_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed; }),
-                   any_packed(weights)) {}
+    : FewRowsInput(rows, columns, any_dense(weights), any_packed(weights)) {}
 
 // One loop over the blocks of all weights.
 TensorList linear_few_rows(const at::Tensor& x, std::span<const LinearWeight> weights) {

@@ -13,6 +13,7 @@ namespace satformer::cpu {
 std::int64_t outputs_of(const LinearWeight& weight);
 std::int64_t blocks_of(const LinearWeight& weight);  // of rows::linear_block outputs
 bool any_packed(std::span<const LinearWeight> weights);
+bool any_dense(std::span<const LinearWeight> weights);
 
 // Activations x [M, K] as the kernels read them: fp32 for dense weights, 16 bits for packed ones. A tensor that no
 // weight reads is undefined.
