@@ -1,13 +1,11 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
+
+#include "base/whole_file.h"
 
 namespace satformer {
 
@@ -56,16 +54,7 @@ Json parse_json(std::string_view text, std::string_view origin, ExitCode code) {
   return value;
 }
 
-Json read_json_file(const std::string& path, ExitCode code) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) fail_errno("read", path, EISDIR);
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail_errno("open", path, errno ? errno : ENOENT);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) fail_errno("read", path, errno ? errno : EIO);
-  return parse_json(text, path, code);
-}
+Json read_json_file(const std::string& path, ExitCode code) { return parse_json(read_whole(path), path, code); }
 
 namespace {
 

@@ -102,6 +102,7 @@ void load_weights(Model& model, const std::string& path, const TensorNames& tens
     fail(ExitCode::checkpoint, path, ": tensor '", name, "' does not belong to a ", model.architecture(),
          " model of this config.", did_you_mean(name, expected));
   }
+  file.check_not_cut();
 }
 
 std::string weights_path(const std::string& directory) {

@@ -162,6 +162,7 @@ void load_checkpoint(const std::string& path, Model& model, const std::vector<Na
   if (names.size() != optimizer.size()) {
     fail(ExitCode::checkpoint, file.path(), ": ", names.size(), " tensors, expected ", optimizer.size());
   }
+  file.check_not_cut();
 }
 
 Json checkpoint_run_config(const std::string& path) {

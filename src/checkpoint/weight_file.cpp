@@ -71,6 +71,12 @@ TensorView WeightFile::read(const std::string& name) {
   return part.archive ? part.archive->read(name, buffer_) : *part.safetensors->find(name);
 }
 
+void WeightFile::check_not_cut() const {
+  for (const Part& part : parts_) {
+    if (part.safetensors) part.safetensors->check_not_cut();
+  }
+}
+
 std::string find_weights(const std::string& directory) {
   for (const char* file :
        {"model.safetensors", safetensors_index, "pytorch_model.bin", "pytorch_model.bin.index.json"}) {

@@ -21,6 +21,8 @@ class WeightFile {
   const std::vector<std::string>& names() const { return names_; }
   bool contains(const std::string& name) const { return where_.count(name) > 0; }
   TensorView read(const std::string& name);  // valid until the next call
+  // To be called after all tensors were copied: Error(system) if a file became shorter meanwhile.
+  void check_not_cut() const;
 
  private:
   struct Part {

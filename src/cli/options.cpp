@@ -78,6 +78,10 @@ Options& Options::add(const std::string& names, std::optional<std::string>& valu
   impl_->decorate(impl_->app.add_option(names, value, help), false);
   return *this;
 }
+Options& Options::add(const std::string& names, std::optional<std::int64_t>& value, const std::string& help) {
+  impl_->decorate(impl_->app.add_option(names, value, help), false);
+  return *this;
+}
 Options& Options::add_list(const std::string& names, std::vector<std::string>& value, const std::string& help) {
   impl_->decorate(impl_->app.add_option(names, value, help), false)->allow_extra_args(false)->type_name("A,B");
   return *this;

@@ -29,6 +29,7 @@ class Options {
   // One argument each time the option is given, names between commas.
   Options& add_list(const std::string& names, std::vector<std::string>& value, const std::string& help);
   Options& add(const std::string& names, std::optional<std::string>& value, const std::string& help);
+  Options& add(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);
   // "--name ''" is refused, as an empty text mostly stands for none, unless this says that it means something.
   Options& may_be_empty(const std::string& name);
   // `name` means nothing without `other`: given alone it is refused, and --help says so.

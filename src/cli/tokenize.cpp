@@ -1,13 +1,12 @@
 // satformer tokenize: text to ids and back.
 #include <charconv>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/unicode.h"
+#include "base/whole_file.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "io/file.h"
@@ -80,7 +79,7 @@ int run_tokenize(std::span<const std::string> arguments) {
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(spec);
   if (bos && tokenizer->bos_id() < 0) fail(ExitCode::data, "--bos: the tokenizer has no begin-of-sequence token");
   if (!has_text && file != "-") text = read_file(file);
-  if (!has_text && file == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (!has_text && file == "-") text = read_standard_input();
 
   std::vector<std::string> parts;
   if (!lines) parts.push_back(std::move(text));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/command.h"
@@ -25,7 +26,7 @@ namespace {
 struct TrainArguments {
   std::string config, resume, device, dtype, window_log;
   std::string seed, threads, log_gates, on_spike, max_time;
-  std::int64_t max_steps = 0;
+  std::optional<std::int64_t> max_steps;
   double peak_tflops = 0;
   double timeout = default_rank_timeout;
   bool dry_run = false, overwrite = false, show_config = false;
@@ -164,7 +165,7 @@ int run_train(std::span<const std::string> arguments) {
   options.footer("Configuration fields, as --section.key=value, SATFORMER_SECTION__KEY or in the file:\n" +
                  describe_run_config());
   if (!options.parse(arguments)) return 0;
-  if (a.max_steps < 0) fail(ExitCode::usage, "--max-steps must be at least 0, not ", a.max_steps);
+  if (a.max_steps.value_or(1) < 1) fail(ExitCode::usage, "--max-steps must be at least 1, not ", *a.max_steps);
   if (!(a.peak_tflops >= 0) || std::isinf(a.peak_tflops)) {
     fail(ExitCode::usage, "--peak-tflops must be positive, not ", a.peak_tflops);
   }
@@ -181,7 +182,7 @@ int run_train(std::span<const std::string> arguments) {
   TrainRequest request;
   request.resume = a.resume;
   request.overwrite = a.overwrite;
-  request.max_steps = a.max_steps;
+  request.max_steps = a.max_steps.value_or(0);
   request.window_log = a.window_log;
   request.peak_tflops = a.peak_tflops;
   if (!a.max_time.empty()) {

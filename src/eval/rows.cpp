@@ -4,11 +4,10 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <set>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "data/parquet_column.h"
 #include "data/text_source.h"
 
@@ -129,8 +128,7 @@ std::vector<Row> read_rows(std::span<const std::string> paths) {
   std::vector<Row> rows;
   for (const std::string& path : paths) {
     if (path == standard_input) {
-      add_json_lines({std::istreambuf_iterator<char>(std::cin), {}}, "standard input",
-                     [&](Row row) { rows.push_back(std::move(row)); });
+      add_json_lines(read_standard_input(), "standard input", [&](Row row) { rows.push_back(std::move(row)); });
       continue;
     }
     const RowFormat* format = row_format_of(path);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "io/mapping_faults.h"
 
 namespace satformer {
@@ -60,19 +61,7 @@ std::string parent_directory(const std::string& path) {
 
 }  // namespace
 
-std::string read_file(const std::string& path) {
-  const Descriptor file(path, O_RDONLY);
-  std::string text;
-  text.reserve(file_size(file.get(), path));
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno("read", path, errno);
-    if (count == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(count));
-  }
-}
+std::string read_file(const std::string& path) { return read_whole(path); }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const Descriptor file(path, O_RDONLY);

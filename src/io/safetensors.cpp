@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "io/bulk_file.h"
+#include "io/mapping_faults.h"
 
 namespace satformer {
 namespace {
@@ -286,6 +287,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
     tensors_.push_back(std::move(entry.view));
   }
 }
+
+void SafetensorsFile::check_not_cut() const { satformer::check_not_cut(file_); }
 
 const TensorView* SafetensorsFile::find(std::string_view name) const {
   const auto it = index_.find(name);

@@ -29,6 +29,7 @@ class SafetensorsFile {
   const TensorView* find(std::string_view name) const;                 // nullptr if absent
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return file_.path(); }
+  void check_not_cut() const;  // to be called after the views were copied: see io/mapping_faults.h
 
  private:
   MappedFile file_;

@@ -3,7 +3,7 @@
 
 `checkpoint verify` judges all; a part is given to `train --resume` and to `generate`, which must refuse with exit code 5.
 
-Usage: damage_test.py SATFORMER [--flips 1000] [--cuts 500] [--loads 40] [--seed S]
+Usage: damage_test.py SATFORMER [--flips 1000] [--cuts 500] [--loads 40] [--seed S] [--large]
 """
 
 import argparse
@@ -36,10 +36,11 @@ def main():
     parser.add_argument("--cuts", type=int, default=500)
     parser.add_argument("--loads", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--large", action="store_true", help="with checkpoints that are written past the page cache")
     options = parser.parse_args()
     source = random.Random(options.seed)
     failures = 0
-    with Workplace(options.satformer) as place:
+    with Workplace(options.satformer, options.large) as place:
         more = ["--tokenizer.name_or_path=byte", "--model.config_overrides.vocab_size=259"]
         place.train("run", *more, window_log=False)
         whole = [place.path("run", "checkpoints", "step-00000024"), place.path("run", "final")]

@@ -6,7 +6,7 @@ injection; skipped where a process may not be traced). Where the program gives u
 message names a file of the run and the reason; where it goes on (a folder that cannot be listed again, say), what it
 saved is whole. Then the largest file size a process may write (prlimit) is lowered in steps through a whole save.
 
-Usage: io_test.py SATFORMER [--every 1] [--offsets 500]
+Usage: io_test.py SATFORMER [--every 1] [--offsets 500] [--large]
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tiny_run import Workplace, content, differences
 SAVED, NEXT = 4, 8
 ERRORS = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
 CALLS = ["mkdir", "mkdirat", "openat", "write", "fsync", "fdatasync", "close", "rename", "renameat", "renameat2", "unlink",
-         "unlinkat", "rmdir", "getdents64", "read", "newfstatat", "stat", "statx", "lstat"]
+         "unlinkat", "rmdir", "getdents64", "read", "fcntl", "newfstatat", "stat", "statx", "lstat"]
 LINE = re.compile(r"^(\d+ +)?(?P<call>\w+)\(.*$")
 
 
@@ -186,8 +186,9 @@ def main():
     parser.add_argument("satformer")
     parser.add_argument("--every", type=int, default=1, help="make only every N-th injection")
     parser.add_argument("--offsets", type=int, default=500)
+    parser.add_argument("--large", action="store_true", help="with checkpoints that are written past the page cache")
     options = parser.parse_args()
-    with Workplace(options.satformer) as place:
+    with Workplace(options.satformer, options.large) as place:
         failures = injections(place, options.every) + limited(place, options.offsets)
     return 1 if failures else 0
 

@@ -7,7 +7,7 @@ call the power goes: of what is not safe a random part is there, in any order, w
 comes of it must hold every checkpoint whole as it was before or after, never a mix, and the metrics up to the newest.
 `checkpoint verify` reads all of them, and some are trained on to the end.
 
-Usage: power_loss_test.py SATFORMER [--count 1000] [--resumes 20] [--seed S]
+Usage: power_loss_test.py SATFORMER [--count 1000] [--resumes 20] [--seed S] [--large]
 """
 
 import argparse
@@ -316,13 +316,14 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--resumes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--large", action="store_true", help="with checkpoints that are written past the page cache")
     options = parser.parse_args()
     if not can_trace():
         print("losses of power: skipped, strace is not here or may not trace")
         return 0
     source = random.Random(options.seed)
     failures = mutants = resumed = verified = 0
-    with Workplace(options.satformer) as place:
+    with Workplace(options.satformer, options.large) as place:
         place.train("whole", window_log=False)
         expected = final_model(place.path("whole"))
         keep = ["--checkpointing.keep_last=1", "--checkpointing.checkpoint_interval=3"]

@@ -17,10 +17,12 @@ ARCHITECTURES = ["satformer", "transformer", "resformer", "denseformer", "muddfo
 
 
 class Workplace:
-    """A temporary folder with training data; `with Workplace(satformer) as place`."""
+    """A temporary folder with training data; `with Workplace(satformer) as place`. A large one's checkpoints have files
+    of one and two MiB and more, which are written past the page cache."""
 
-    def __init__(self, satformer):
+    def __init__(self, satformer, large=False):
         self.satformer = os.path.abspath(satformer)
+        self.hidden, self.intermediate = (96, 208) if large else (32, 48)
         self.folder = tempfile.mkdtemp(prefix="satformer-faults-")
         self.data = self.path("data")
         os.mkdir(self.data)
@@ -41,8 +43,8 @@ class Workplace:
     def command(self, run, *more, architecture="satformer", window_log=True):
         fields = {
             "model.class_name": architecture, "model.config_overrides.vocab_size": VOCAB,
-            "model.config_overrides.hidden_size": 32, "model.config_overrides.num_hidden_layers": 3,
-            "model.config_overrides.num_heads": 2, "model.config_overrides.intermediate_size": 48,
+            "model.config_overrides.hidden_size": self.hidden, "model.config_overrides.num_hidden_layers": 3,
+            "model.config_overrides.num_heads": 2, "model.config_overrides.intermediate_size": self.intermediate,
             "model.config_overrides.max_position_embeddings": SEQ_LENGTH, "data.data_dir": self.data,
             "data.seq_length": SEQ_LENGTH, "training.batch_size": 2, "training.gradient_accumulation_steps": 3,
             "training.learning_rate": 3e-3, "training.min_lr": 3e-4,
