@@ -48,17 +48,20 @@ class DynamicReadOp : public CpuOp {
     saved = inputs;
     saved.push_back(alpha);
     saved.push_back(stats);
-    return {input, alpha, beta};
+    return {input, alpha, beta, x};
   }
 
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(read_inputs_);
-    if (!grads[0].defined() && !grads[1].defined() && !grads[2].defined()) return result;
+    if (!grads[0].defined() && !grads[1].defined() && !grads[2].defined()) {
+      result[streams_] = grads[3];
+      return result;
+    }
     const at::Tensor& x = saved[streams_];
     const at::Tensor &alpha = saved[read_inputs_], &stats = saved[read_inputs_ + 1];
     const std::int64_t tokens = x.size(0) * x.size(1), n = x.size(2), D = x.size(3);
     const at::Tensor dinput = dense(grads[0], x.scalar_type()), dalpha = dense_fp32(grads[1]),
-                     dbeta = dense_fp32(grads[2]);
+                     dbeta = dense_fp32(grads[2]), passed = dense(grads[3], x.scalar_type());
     const Projection proj = projection(saved);
     const at::Tensor proj_mean = proj.folded.mean(1);
     const bool layer = saved[norm_bias_].defined();
@@ -86,6 +89,7 @@ class DynamicReadOp : public CpuOp {
                                         .dinput = in<E>(dinput),
                                         .dalpha = in<float>(dalpha),
                                         .dbeta = in<float>(dbeta),
+                                        .passed = in<E>(passed),
                                         .dstreams = out<E>(result[streams_]),
                                         .dproj = nullptr,
                                         .dstatic_alpha = nullptr,
@@ -115,7 +119,7 @@ class DynamicReadOp : public CpuOp {
   bool use_tanh_;
 };
 
-// Inputs: streams, static alpha. Output: what the sublayer reads.
+// Inputs: streams, static alpha. Outputs: what the sublayer reads, the streams.
 class StaticReadOp : public CpuOp {
  public:
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
@@ -135,14 +139,18 @@ class StaticReadOp : public CpuOp {
       parallel_ranges(x.size(0) * x.size(1), n * x.size(3),
                       [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
     });
-    return {input};
+    return {input, x};
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(2);
-    if (!grads[0].defined()) return result;
+    if (!grads[0].defined()) {
+      result[0] = grads[1];
+      return result;
+    }
     const at::Tensor& x = saved[0];
     const std::int64_t n = x.size(2), D = x.size(3), width = n * (n + 1);
-    const at::Tensor dinput = dense(grads[0], x.scalar_type()), alpha = dense_fp32(saved[1]);
+    const at::Tensor dinput = dense(grads[0], x.scalar_type()), alpha = dense_fp32(saved[1]),
+                     passed = dense(grads[1], x.scalar_type());
     const RowBlocks blocks(x.size(0) * x.size(1));
     if (needs[0]) result[0] = at::empty_like(x);
     at::Tensor partial;
@@ -155,6 +163,7 @@ class StaticReadOp : public CpuOp {
       args.columns = D;
       args.streams_count = n;
       args.dinput = in<E>(dinput);
+      args.passed = in<E>(passed);
       args.dstreams = out<E>(result[0]);
       const auto kernel = table.hyper_read_grad[n - 1];
       parallel_blocks(blocks, 2 * n * D, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
@@ -246,8 +255,8 @@ class WriteOp : public CpuOp {
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params) {
   const at::Tensor streams = streams_BTnD.contiguous();
   if (!params.dynamic_alpha_proj.defined()) {
-    return {apply_op(std::make_shared<StaticReadOp>(), {streams, params.static_alpha})[0], params.static_alpha,
-            params.static_beta};
+    const TensorList result = apply_op(std::make_shared<StaticReadOp>(), {streams, params.static_alpha});
+    return {result[0], params.static_alpha, params.static_beta, result[1]};
   }
   TensorList inputs(read_inputs_);
   inputs[streams_] = streams;
@@ -260,7 +269,7 @@ HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams
   inputs[norm_weight_] = params.norm_weight;
   inputs[norm_bias_] = params.norm_bias;
   const TensorList result = apply_op(std::make_shared<DynamicReadOp>(params.use_tanh), inputs);
-  return {result[0], result[1], result[2]};
+  return {result[0], result[1], result[2], result[3]};
 }
 
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD) {

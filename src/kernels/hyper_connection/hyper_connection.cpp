@@ -26,8 +26,10 @@ Fits fits(const at::Tensor& streams_BTnD) {
 
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params) {
   check(streams_BTnD, params.static_alpha, params.static_beta);
-  return choose(streams_BTnD, fits(streams_BTnD), cpu::hyper_read, gpu::hyper_read, reference::hyper_read)(
+  HyperRead read = choose(streams_BTnD, fits(streams_BTnD), cpu::hyper_read, gpu::hyper_read, reference::hyper_read)(
       streams_BTnD, params);
+  if (!read.streams_BTnD.defined()) read.streams_BTnD = streams_BTnD;
+  return read;
 }
 
 at::Tensor hyper_write(const at::Tensor& streams_BTnD, const HyperRead& read, const at::Tensor& output_BTD) {

@@ -23,6 +23,8 @@ struct HyperRead {
   at::Tensor input_BTD;  // what the sublayer reads
   at::Tensor alpha;      // [B, T, n, n+1]; [n, n+1] when static
   at::Tensor beta;       // [B, T, n]; [n] when static
+  // What was read, to be written to: the gradients of both ways are then added where they are made.
+  at::Tensor streams_BTnD = {};
 };
 HyperRead hyper_read(const at::Tensor& streams_BTnD, const HyperConnectionParams& params);
 // Streams after the sublayer gave `output_BTD`.

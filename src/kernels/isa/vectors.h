@@ -49,6 +49,38 @@ SATFORMER_INLINE Floats floats_at(const bf16* p) {
   return reinterpret_cast<Floats>(__builtin_convertvector(h, Words) << 16);
 #endif
 }
+// Rounded as store() does.
+SATFORMER_INLINE void put(float* to, Floats x) { *reinterpret_cast<FloatsAt*>(to) = x; }
+SATFORMER_INLINE void put(bf16* to, Floats x) {
+  const Words u = reinterpret_cast<Words>(x);
+  const Words rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16, nan = 0x7fc0U - Words{};
+  const Words kept = x == x ? rounded : nan;
+#if defined(__AVX512BW__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_maskz_cvtepi32_epi16(0xffff, reinterpret_cast<__m512i>(kept)));
+#elif defined(__AVX2__)
+  const __m256i w = reinterpret_cast<__m256i>(kept);
+  const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(w, w), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(halves));
+#else
+  *reinterpret_cast<HalvesAt*>(to) = __builtin_convertvector(kept, Halves);
+#endif
+}
+
+// One number or a vector of them, by the type of the second argument.
+template <class T>
+SATFORMER_INLINE float at(const T* p, float) {
+  return load(*p);
+}
+template <class T>
+SATFORMER_INLINE Floats at(const T* p, Floats) {
+  return floats_at(p);
+}
+template <class T>
+SATFORMER_INLINE void put(T* to, float x) {
+  store(to, x);
+}
+
 SATFORMER_INLINE Shorts shorts_at(const uint8_t* p) {
 #if defined(__AVX512BW__)
   return reinterpret_cast<Shorts>(_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));

@@ -92,6 +92,7 @@ class HyperRouting : public ResidualRouting {
     p.dynamic_beta_proj = weights(p.dynamic_beta_proj);
     const HyperRead result = hyper_read(state.carried[0], p);
     state.local = {result.alpha, result.beta};
+    state.carried[0] = result.streams_BTnD;
     return result.input_BTD;
   }
   static void write(StreamState& state, const at::Tensor& output_BTC) {
