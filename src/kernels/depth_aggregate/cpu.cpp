@@ -4,7 +4,8 @@
 namespace satformer::cpu {
 namespace {
 
-// Inputs: N states, weights, then pre (N) and post (ways) norm weights where there are any.
+// Inputs: N states, weights, then pre (N) and post (ways) norm weights where there are any. Outputs: the streams,
+// then the states.
 class DepthAggregateOp : public CpuOp {
  public:
   DepthAggregateOp(std::size_t states, std::size_t pre, std::size_t post, double eps)
@@ -28,17 +29,22 @@ class DepthAggregateOp : public CpuOp {
         table.depth_aggregate(part, begin, end);
       });
     });
+    streams.insert(streams.end(), inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(states_));
     return streams;
   }
 
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
-    TensorList result(saved.size()), dy;
+    TensorList result(saved.size()), dy, passed;
+    const std::size_t ways = grads.size() - states_;
     bool any = false;
-    for (const auto& g : grads) {
-      any = any || g.defined();
-      dy.push_back(dense(g, saved[0].scalar_type()));
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      any = any || (i < ways && grads[i].defined());
+      (i < ways ? dy : passed).push_back(dense(grads[i], saved[0].scalar_type()));
     }
-    if (!any) return result;
+    if (!any) {
+      for (std::size_t j = 0; j < states_; ++j) result[j] = grads[ways + j];
+      return result;
+    }
     for (std::size_t j = 0; j < states_; ++j) {
       if (needs[j]) result[j] = at::empty_like(saved[j]);
     }
@@ -58,11 +64,13 @@ class DepthAggregateOp : public CpuOp {
       if (needs[states_]) dweights = at::empty_like(call.weights);
       if (wanted(first_pre, pre_)) dpre = block_sums(blocks, args.states_count * args.columns);
       if (wanted(first_post, post_)) dpost = block_sums(blocks, args.ways * args.columns);
-      std::vector<const T*> dy_pointers;
+      std::vector<const T*> dy_pointers, passed_pointers;
       std::vector<T*> dstates;
       for (const auto& g : dy) dy_pointers.push_back(in<T>(g));
+      for (const auto& g : passed) passed_pointers.push_back(in<T>(g));
       for (std::size_t j = 0; j < states_; ++j) dstates.push_back(out<T>(result[j]));
       args.dy = dy_pointers.data();
+      args.passed = passed_pointers.data();
       args.dstates = dstates.data();
       args.dweights = out<float>(dweights);
       args.dpre = out<float>(dpre);
@@ -105,13 +113,14 @@ class DepthAggregateOp : public CpuOp {
       }
       const std::int64_t C = inputs[0].size(-1), ways = weights.size(2), N = weights.size(3);
       tokens = inputs[0].numel() / C;
-      scratch = static_cast<std::size_t>((ways + 1) * C + N);
+      scratch = static_cast<std::size_t>(ways * C + N);
       args = {.states = states.data(),
               .weights = in<float>(weights),
               .pre = op.pre_ ? norm_pointers.data() : nullptr,
               .post = op.post_ ? norm_pointers.data() + op.pre_ : nullptr,
               .out = nullptr,
               .dy = nullptr,
+              .passed = nullptr,
               .dstates = nullptr,
               .dweights = nullptr,
               .dpre = nullptr,

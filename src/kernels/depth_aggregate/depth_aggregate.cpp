@@ -7,8 +7,8 @@
 
 namespace satformer {
 
-std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
-                                        const DepthAggregateNorms& norms) {
+std::vector<at::Tensor> depth_aggregate_through(std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
+                                                const DepthAggregateNorms& norms) {
   const auto N = static_cast<std::int64_t>(states_BTD.size()), ways = weights_BTWN.size(2);
   const auto fits = [](const std::vector<at::Tensor>& list, std::int64_t count) {
     return list.empty() || static_cast<std::int64_t>(list.size()) == count;
@@ -22,9 +22,20 @@ std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BT
     return t.scalar_type() == last.scalar_type() && t.sizes() == last.sizes();
   });
   const bool fits_all = alike && last.size(-1) > 0 && weights_BTWN.numel() == last.numel() / last.size(-1) * ways * N;
-  return choose(last, {.cpu = fits_all, .gpu = fits_all && gpu::depth_aggregate_fits(N, ways, last.size(-1))},
-                cpu::depth_aggregate, gpu::depth_aggregate,
-                reference::depth_aggregate)(states_BTD, weights_BTWN, norms);
+  TensorList streams =
+      choose(last, {.cpu = fits_all, .gpu = fits_all && gpu::depth_aggregate_fits(N, ways, last.size(-1))},
+             cpu::depth_aggregate, gpu::depth_aggregate, reference::depth_aggregate)(states_BTD, weights_BTWN, norms);
+  if (streams.size() > static_cast<std::size_t>(ways)) {
+    states_BTD.assign(streams.begin() + ways, streams.end());
+    streams.resize(static_cast<std::size_t>(ways));
+  }
+  return streams;
+}
+
+std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
+                                        const DepthAggregateNorms& norms) {
+  std::vector<at::Tensor> states = states_BTD;
+  return depth_aggregate_through(states, weights_BTWN, norms);
 }
 
 }  // namespace satformer

@@ -20,11 +20,16 @@ struct DepthAggregateNorms {
 std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
                                         const DepthAggregateNorms& norms);
 
+// The same; what reads the states afterwards should read those that are then in `states_BTD`: its gradients are added
+// where this call's are made.
+std::vector<at::Tensor> depth_aggregate_through(std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
+                                                const DepthAggregateNorms& norms);
+
 namespace reference {
 std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
                                         const DepthAggregateNorms& norms);
 }  // namespace reference
-namespace cpu {
+namespace cpu {  // streams, then states
 std::vector<at::Tensor> depth_aggregate(const std::vector<at::Tensor>& states_BTD, const at::Tensor& weights_BTWN,
                                         const DepthAggregateNorms& norms);
 }  // namespace cpu

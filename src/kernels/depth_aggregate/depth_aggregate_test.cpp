@@ -36,7 +36,11 @@ void check(std::vector<std::int64_t> shape, std::size_t states, std::int64_t way
                   const auto at = [&](std::size_t i) { return in.begin() + static_cast<std::ptrdiff_t>(i); };
                   norms.pre.assign(at(states + 1), at(after_pre));
                   norms.post.assign(at(after_pre), in.end());
-                  return depth_aggregate({in.begin(), at(states)}, in[states], norms);
+                  TensorList through(in.begin(), at(states));
+                  TensorList outputs = depth_aggregate_through(through, in[states], norms);
+                  // As a later layer would read them.
+                  for (std::size_t j = 0; j < through.size(); ++j) outputs.push_back(through[j] * (1.0 + j));
+                  return outputs;
                 },
             .inputs = inputs,
             .names = names,

@@ -49,7 +49,7 @@ void check(const Case& c) {
                   }
                   p.use_tanh = c.use_tanh;
                   const HyperRead read = hyper_read(in[0], p);
-                  TensorList outputs = {read.input_BTD, hyper_write(in[0], read, in[1])};
+                  TensorList outputs = {read.input_BTD, hyper_write(read.streams_BTnD, read, in[1])};
                   if (c.dynamic) {
                     outputs.push_back(read.alpha);
                     outputs.push_back(read.beta);

@@ -7,14 +7,6 @@
 
 namespace satformer::rows {
 
-// body(i, zero) for all columns: a vector of them at a time, then one at a time; `zero` has the type of a step.
-template <class Body>
-SATFORMER_INLINE void for_columns(int64_t columns, const Body& body) {
-  int64_t i = 0;
-  for (; i + lanes <= columns; i += lanes) body(i, Floats{});
-  for (; i < columns; ++i) body(i, 0.0f);
-}
-
 template <int N, class V, class T>
 SATFORMER_INLINE V mix_at(const float* factors, const T* x, int64_t stride, V zero) {
   V sum = zero;

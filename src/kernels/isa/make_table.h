@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention/query_products.h"
+#include "kernels/depth_aggregate/mixing.h"
 #include "kernels/hyper_connection/mixing.h"
 #include "kernels/isa/row_table.h"
 #include "kernels/linear/products.h"

@@ -81,6 +81,14 @@ SATFORMER_INLINE void put(T* to, float x) {
   store(to, x);
 }
 
+// body(i, zero) for all columns: a vector of them at a time, then one at a time; `zero` has the type of a step.
+template <class Body>
+SATFORMER_INLINE void for_columns(int64_t columns, const Body& body) {
+  int64_t i = 0;
+  for (; i + lanes <= columns; i += lanes) body(i, Floats{});
+  for (; i < columns; ++i) body(i, 0.0f);
+}
+
 SATFORMER_INLINE Shorts shorts_at(const uint8_t* p) {
 #if defined(__AVX512BW__)
   return reinterpret_cast<Shorts>(_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));

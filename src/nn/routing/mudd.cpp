@@ -100,20 +100,20 @@ class MuddRouting : public ResidualRouting {
     return m;
   }
 
-  std::vector<at::Tensor> aggregate(const DepthModule& m, const std::vector<at::Tensor>& states,
+  std::vector<at::Tensor> aggregate(const DepthModule& m, std::vector<at::Tensor>& states,
                                     ComputeWeights& weights) const {
-    const at::Tensor& last = states.back();
+    const at::Tensor last = states.back();
     const std::int64_t B = last.size(0), T = last.size(1), N = static_cast<std::int64_t>(states.size());
     const at::Tensor hidden =
         row_by_row(weights.linear(rms_norm(last, {}, eps_), m.w1), [](const at::Tensor& x) { return at::gelu(x); });
     const at::Tensor dynamic = weights.linear(hidden, m.w2).view({B, T, m.ways, N});
     const at::Tensor mix = dynamic + m.static_weight;
     const auto normed = static_cast<std::int64_t>(m.norms.post.size());
-    if (normed == 0 || normed == m.ways) return depth_aggregate(states, mix, m.norms);
+    if (normed == 0 || normed == m.ways) return depth_aggregate_through(states, mix, m.norms);
     std::vector<at::Tensor> streams =
-        depth_aggregate(states, mix.narrow(2, 0, m.ways - 1), {m.norms.pre, {}, m.norms.eps});
+        depth_aggregate_through(states, mix.narrow(2, 0, m.ways - 1), {m.norms.pre, {}, m.norms.eps});
     for (at::Tensor& stream : streams) stream = stream + last;
-    streams.push_back(depth_aggregate(states, mix.narrow(2, m.ways - 1, 1), m.norms)[0]);
+    streams.push_back(depth_aggregate_through(states, mix.narrow(2, m.ways - 1, 1), m.norms)[0]);
     return streams;
   }
 
