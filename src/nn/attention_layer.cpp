@@ -48,11 +48,13 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
                                    const ValueContext& context, const PassContext& pass) const {
   ComputeWeights& w = context.weights;
   const std::int64_t B = input.q.size(0), T = input.q.size(1);
-  at::Tensor q_BTHD, k_BTHD, v_BTHD;
+  at::Tensor q_BTHD, k_BTHD, v_BTHD, value_input = input.v;
   std::vector<LinearWeight> projections = {w.linear_weight(q_weight_, q_bias_), w.linear_weight(k_weight_, k_bias_)};
   if (v_weight_.defined()) projections.push_back(w.linear_weight(v_weight_, v_bias_));
   if (input.k.is_same(input.q) && (!v_weight_.defined() || input.v.is_same(input.q))) {
-    const TensorList results = linear_each(input.q, projections);
+    at::Tensor x = input.q;
+    const TensorList results = linear_each_through(x, projections);
+    if (value_input.is_same(input.q)) value_input = x;
     q_BTHD = results[0];
     k_BTHD = results[1];
     if (v_weight_.defined()) v_BTHD = results[2];
@@ -64,7 +66,7 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   q_BTHD = q_BTHD.view({B, T, num_heads_, head_dim_});
   k_BTHD = k_BTHD.view({B, T, kv_heads_, head_dim_});
   if (v_weight_.defined()) v_BTHD = v_BTHD.view({B, T, kv_heads_, head_dim_});
-  v_BTHD = value_path.mix(layer_, input.v, v_BTHD, values, context);
+  v_BTHD = value_path.mix(layer_, value_input, v_BTHD, values, context);
   k_BTHD = value_path.mix_keys(layer_, k_BTHD, values, context);
   if (rotary_ || q_norm_weight_.defined()) {
     q_BTHD = qk_norm_rope(q_BTHD, q_norm_weight_, qk_norm_eps_, pass.rope, pass.positions_BT);
@@ -72,7 +74,7 @@ at::Tensor AttentionLayer::forward(const AttentionInput& input, const ValuePath&
   }
   if (pass.cache) std::tie(k_BTHD, v_BTHD) = pass.cache->append(layer_, k_BTHD, v_BTHD);
   at::Tensor out_BTHD = attention(q_BTHD, k_BTHD, v_BTHD, pass.mask);
-  out_BTHD = value_path.add_to_output(layer_, input.v, out_BTHD, values, context);
+  out_BTHD = value_path.add_to_output(layer_, value_input, out_BTHD, values, context);
   const auto project = [&](at::Tensor heads_BTHD, const at::Tensor& bias) {
     const auto without_pads = [&](const at::Tensor& x) {
       if (!pass.query_valid_BT.defined()) return x;

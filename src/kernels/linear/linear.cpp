@@ -1,12 +1,15 @@
 #include "kernels/linear/linear.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/autograd.h"
 #include "kernels/backend.h"
 #include "kernels/linear/packed.h"
 
@@ -15,6 +18,52 @@ namespace {
 
 // The kernels of packed weights are faster than unpacking up to here.
 constexpr std::int64_t packed_rows_limit = 64;
+
+// Several products of one x. Inputs: x, then for each its weight and its bias or none. Outputs: the products, x.
+class JoinedLinearOp : public DifferentiableOp {
+ public:
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    TensorList outputs;
+    saved = {inputs[0]};
+    for (std::size_t i = 1; i < inputs.size(); i += 2) {
+      outputs.push_back(at::linear(inputs[0], inputs[i], inputs[i + 1]));
+      saved.push_back(inputs[i]);
+    }
+    outputs.push_back(inputs[0]);
+    return outputs;
+  }
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
+    TensorList result(needs.size());
+    const at::Tensor rows = saved[0].reshape({-1, saved[0].size(-1)});
+    at::Tensor dx;
+    if (grads.back().defined()) dx = grads.back().reshape(rows.sizes());
+    bool own = false;  // dx may be overwritten
+    for (std::size_t i = 0; i + 1 < grads.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      const at::Tensor& weight = saved[i + 1];
+      const at::Tensor dy = grads[i].reshape({-1, weight.size(0)});
+      if (needs[0]) {
+        if (own) {
+          dx.addmm_(dy, weight);
+        } else {
+          dx = dx.defined() ? at::addmm(dx, dy, weight) : at::mm(dy, weight);
+        }
+        own = true;
+      }
+      if (needs[2 * i + 1]) result[2 * i + 1] = at::mm(dy.t(), rows);
+      if (needs[2 * i + 2]) result[2 * i + 2] = dy.sum(0);
+    }
+    if (needs[0] && dx.defined()) result[0] = dx.view(saved[0].sizes());
+    return result;
+  }
+};
+
+bool records(const at::Tensor& x, std::span<const LinearWeight> weights) {
+  const auto wants = [](const at::Tensor& t) { return t.defined() && t.requires_grad(); };
+  return at::GradMode::is_enabled() &&
+         (wants(x) || std::any_of(weights.begin(), weights.end(),
+                                  [&](const LinearWeight& w) { return wants(w.dense) || wants(w.bias); }));
+}
 
 }  // namespace
 
@@ -45,6 +94,21 @@ TensorList linear_each(const at::Tensor& x, std::span<const LinearWeight> weight
   for (const LinearWeight& w : weights) {
     results.push_back(w.packed ? cpu::linear_many_rows(x, w) : at::linear(x, w.dense, w.bias));
   }
+  return results;
+}
+
+TensorList linear_each_through(at::Tensor& x, std::span<const LinearWeight> weights) {
+  const bool joined = weights.size() > 1 && path_for(x) != Path::reference && records(x, weights) &&
+                      std::none_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed; });
+  if (!joined) return linear_each(x, weights);
+  TensorList inputs = {x};
+  for (const LinearWeight& w : weights) {
+    inputs.push_back(w.dense);
+    inputs.push_back(w.bias);
+  }
+  TensorList results = apply_op(std::make_shared<JoinedLinearOp>(), inputs);
+  x = results.back();
+  results.pop_back();
   return results;
 }
 

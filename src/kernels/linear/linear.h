@@ -1,5 +1,5 @@
-// Products of activations with weight matrices, y = x W^T + bias, where nothing is recorded for gradients. Decoding
-// multiplies every weight with a few rows of activations only and is as fast as the weights can be read.
+// Products of activations with weight matrices, y = x W^T + bias. Decoding multiplies every weight with a few rows of
+// activations only and is as fast as the weights can be read.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,9 @@ bool few_rows(const at::Tensor& x);
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 // The same for several weights that read the same x.
 TensorList linear_each(const at::Tensor& x, std::span<const LinearWeight> weights);
+// The same; what reads x afterwards should read what is then in `x`. While autograd records, the gradients of all
+// that read x are then added by the products that make them.
+TensorList linear_each_through(at::Tensor& x, std::span<const LinearWeight> weights);
 
 // f(x) with x [..., C] where the rows are many; otherwise f of each row [1, C] alone, since libtorch's element-wise
 // functions give other last bits at the end of an array than in its middle.

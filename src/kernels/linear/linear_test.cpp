@@ -115,6 +115,24 @@ TEST(Linear, WhatIsNotFiniteStaysSo) {
   }
 }
 
+TEST(Linear, ProductsOfOneInputAddTheirGradients) {
+  for (const bool reads_on : {true, false}) {
+    testing::check_op(
+        {.body =
+             [=](const TensorList& in) {
+               at::Tensor x = in[0];
+               TensorList outputs =
+                   linear_each_through(x, std::vector<LinearWeight>{{in[1], {}, in[2]}, {in[3]}, {in[4], {}, in[5]}});
+               if (reads_on) outputs.push_back(at::gelu(x));
+               return outputs;
+             },
+         .inputs = {random_tensor({2, 3, 8}, 1), random_tensor({4, 8}, 2, 0.3), random_tensor({4}, 3),
+                    random_tensor({5, 8}, 4, 0.3), random_tensor({1, 8}, 5, 0.3), random_tensor({1}, 6)},
+         .names = {"x", "first", "first bias", "second", "third", "third bias"},
+         .tolerance = 1e-5});
+  }
+}
+
 TEST(Linear, PackedWeightsHaveNoGradient) {
   const at::Tensor dense = random_tensor({4, 8}, 1), x = random_tensor({2, 8}, 2);
   const LinearWeight weight = packed_weight(dense, WeightFormat::int8);
