@@ -20,7 +20,8 @@ void wait_a_little(int looks) {
   if (looks > looks_before_yielding) sched_yield();
 }
 
-struct Range {
+// Aligned as an atomic of its size is: Clang otherwise asks libatomic for it.
+struct alignas(8) Range {
   std::uint32_t begin, end;
   std::int64_t size() const { return std::int64_t{end} - begin; }
 };
