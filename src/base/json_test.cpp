@@ -5,18 +5,14 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/test_error.h"
+
 namespace satformer {
 namespace {
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_json(text, "file.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::config);
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted: " << text;
-  return {};
+  SCOPED_TRACE(text);
+  return error_text([&] { parse_json(text, "file.json"); }, ExitCode::config);
 }
 
 TEST(ParseJson, KeepsTheOrderOfKeys) {

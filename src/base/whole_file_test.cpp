@@ -8,20 +8,13 @@
 #include <fstream>
 #include <thread>
 
-#include "base/error.h"
+#include "base/test_error.h"
 
 namespace satformer {
 namespace {
 
 std::string error_of(const std::string& path) {
-  try {
-    read_whole(path);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::system);
-    return error.what();
-  }
-  ADD_FAILURE() << "read: " << path;
-  return {};
+  return error_text([&] { read_whole(path); }, ExitCode::system);
 }
 
 TEST(WholeFile, AFileAPipeAndAnEmptyDeviceAreRead) {
@@ -42,8 +35,8 @@ TEST(WholeFile, AFileAPipeAndAnEmptyDeviceAreRead) {
 }
 
 TEST(WholeFile, ADeviceWithoutAnEndIsGivenUp) {
-  EXPECT_NE(error_of("/dev/zero").find("cannot read '/dev/zero': File too large"), std::string::npos)
-      << error_of("/dev/zero");
+  const std::string error = error_of("/dev/zero");
+  EXPECT_NE(error.find("cannot read '/dev/zero': File too large"), std::string::npos) << error;
 }
 
 }  // namespace
