@@ -1,20 +1,12 @@
 #include "base/whole_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-
-#include "base/error.h"
+#include "base/descriptor.h"
 
 namespace satformer {
 namespace {
 
 std::string read_descriptor(int descriptor, const std::string& name) {
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) fail_errno("examine", name, errno);
-  if (S_ISDIR(info.st_mode)) fail_errno("read", name, EISDIR);
+  const struct stat info = examine_file(descriptor, name);
   const bool regular = S_ISREG(info.st_mode);
   std::string text;
   if (regular) text.reserve(static_cast<std::size_t>(info.st_size));
@@ -32,14 +24,8 @@ std::string read_descriptor(int descriptor, const std::string& name) {
 }  // namespace
 
 std::string read_whole(const std::string& path) {
-  struct Descriptor {
-    int value;
-    ~Descriptor() { ::close(value); }
-  };
-  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (opened < 0) fail_errno("open", path, errno);
-  const Descriptor descriptor{opened};
-  return read_descriptor(descriptor.value, path);
+  const Descriptor file(path, O_RDONLY);
+  return read_descriptor(file.get(), path);
 }
 
 std::string read_standard_input() { return read_descriptor(STDIN_FILENO, "standard input"); }

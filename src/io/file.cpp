@@ -11,27 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/whole_file.h"
 #include "io/mapping_faults.h"
 
 namespace satformer {
 namespace {
-
-// An open file, closed on every way out.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
-    if (value_ < 0) fail_errno("open", path, errno);
-  }
-  ~Descriptor() { ::close(value_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 void write_all(int descriptor, const void* data, std::size_t size, const std::string& path) {
   const char* at = static_cast<const char*>(data);
@@ -46,14 +32,6 @@ void write_all(int descriptor, const void* data, std::size_t size, const std::st
   }
 }
 
-// The size of an open regular file; folders are refused, whose reading would fail less clearly.
-std::size_t file_size(int descriptor, const std::string& path) {
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) fail_errno("examine", path, errno);
-  if (S_ISDIR(info.st_mode)) fail_errno("read", path, EISDIR);
-  return static_cast<std::size_t>(info.st_size);
-}
-
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
@@ -65,7 +43,7 @@ std::string read_file(const std::string& path) { return read_whole(path); }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const Descriptor file(path, O_RDONLY);
-  const std::size_t size = file_size(file.get(), path);
+  const auto size = static_cast<std::size_t>(examine_file(file.get(), path).st_size);
   if (size == 0) return;
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) fail_errno("map", path, errno);
