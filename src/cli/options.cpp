@@ -79,7 +79,7 @@ Options& Options::add(const std::string& names, std::optional<std::string>& valu
   return *this;
 }
 Options& Options::add(const std::string& names, std::optional<std::int64_t>& value, const std::string& help) {
-  impl_->decorate(impl_->app.add_option(names, value, help), false);
+  impl_->decorate(impl_->app.add_option(names, value, help), false)->check(whole_number<std::int64_t>, "", "");
   return *this;
 }
 Options& Options::add_list(const std::string& names, std::vector<std::string>& value, const std::string& help) {

@@ -158,6 +158,11 @@ class Resume(TrainCase):
         self.train(config, "--resume", "auto")
         self.assertEqual(before, sha256(self.run_dir("run") + "/final/model.safetensors"))
 
+    def test_steps_that_are_no_number_of_steps(self):
+        config = self.config("run")
+        for value, said in [("0", "at least 1"), ("-3", "at least 1"), ("1.5", "not a whole number"), ("9" * 20, "too large")]:
+            self.assertIn(said, self.train(config, "--max-steps", value, code=2))
+
     def test_folder_with_checkpoints_is_refused(self):
         config = self.config("run")
         self.train(config, "--max-steps", "4")
