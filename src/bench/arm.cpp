@@ -107,7 +107,8 @@ class WorkerArm : public Arm {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) fail(ExitCode::internal, "the process that measures ", name_, " answered '", line, "'");
     const double seconds = json.at("seconds").get<double>();
-    return {seconds, json.at("tokens").get<double>() / seconds, json.at("peak_bytes").get<double>()};
+    return {seconds, json.at("tokens").get<double>() / seconds, json.at("peak_bytes").get<double>(),
+            json.at("saved_bytes").get<double>()};
   }
 
  private:
@@ -168,7 +169,8 @@ int serve_worker(const std::string& text) {
     const Json answer = {{"seconds", timing.seconds},
                          {"tokens", timing.tokens},
                          {"repetitions", timing.repetitions},
-                         {"peak_bytes", peak_resident_bytes()}};
+                         {"peak_bytes", peak_resident_bytes()},
+                         {"saved_bytes", timing.saved_bytes}};
     std::printf("%s\n", answer.dump().c_str());
     std::fflush(stdout);
   }

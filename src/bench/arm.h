@@ -10,7 +10,8 @@ namespace satformer {
 
 struct ArmMeasurement {
   double seconds = 0, tokens_per_second = 0;
-  double peak_bytes = 0;  // largest resident set of the arm's process so far, libraries included
+  double peak_bytes = 0;   // largest resident set of the arm's process so far, libraries included
+  double saved_bytes = 0;  // that a forward pass leaves for the backward pass; 0: not known
 };
 
 class Arm {

@@ -8,13 +8,16 @@ namespace satformer {
 
 PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
   PairResult result;
-  const auto run = [&](Arm& arm, double& peak) {
+  const auto run = [&](Arm& arm, double& peak, double& saved) {
     const ArmMeasurement m = arm.measure(options.seconds);
     peak = std::max(peak, m.peak_bytes);
+    saved = std::max(saved, m.saved_bytes);
     return m.tokens_per_second;
   };
-  run(a, result.a_peak_bytes);
-  run(b, result.b_peak_bytes);
+  const auto run_a = [&] { return run(a, result.a_peak_bytes, result.a_saved_bytes); };
+  const auto run_b = [&] { return run(b, result.b_peak_bytes, result.b_saved_bytes); };
+  run_a();
+  run_b();
   std::vector<int> own;
   for (const int pid : {a.pid(), b.pid()}) {
     if (pid > 0) own.push_back(pid);
@@ -24,9 +27,9 @@ PairResult compare_arms(Arm& a, Arm& b, const PairOptions& options) {
     const CpuLoad load(own);
     Round round;
     const bool a_first = result.rounds.size() % 2 == 0;
-    (a_first ? round.a : round.b) = a_first ? run(a, result.a_peak_bytes) : run(b, result.b_peak_bytes);
+    (a_first ? round.a : round.b) = a_first ? run_a() : run_b();
     if (options.limit) round.limit = options.limit();
-    (a_first ? round.b : round.a) = a_first ? run(b, result.b_peak_bytes) : run(a, result.a_peak_bytes);
+    (a_first ? round.b : round.a) = a_first ? run_b() : run_a();
     round.foreign = load.foreign_share();
     round.clean = round.foreign <= options.max_foreign;
     clean += round.clean;

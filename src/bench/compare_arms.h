@@ -34,6 +34,7 @@ struct PairResult {
   double per_limit = 0;      // median of a / limit; 0 without one
   Interval interval;         // 95 %, of that median
   double a_peak_bytes = 0, b_peak_bytes = 0;
+  double a_saved_bytes = 0, b_saved_bytes = 0;
 };
 
 // One uncounted measurement of each arm first.

@@ -10,7 +10,7 @@ namespace satformer {
 struct MachineLimits {
   std::string cpu;  // model name, instruction set in use
   int threads = 0;
-  double fma_flops = 0;   // fp32 multiply-adds from registers, all threads: the ceiling of any kernel
+  double fma_flops = 0;   // fp32 multiply-adds from registers, all threads, no less than gemm_flops
   double gemm_flops = 0;  // fp32 2048^3 product by libtorch
   double gemm_bf16_flops = 0;
   double read_bytes = 0;  // bytes/s of summing an array far larger than the caches

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "bench/saved_bytes.h"
 #include "models/registry.h"
 #include "nn/device.h"
 #include "train/estimate.h"
@@ -77,7 +78,7 @@ double workload_flops_per_token(const WorkloadSpec& spec, const Model& model) {
 
 double workload_bytes_per_token(const WorkloadSpec& spec, const Model& model) {
   const ModelConfig& c = model.config();
-  const double element = spec.dtype == "bfloat16" ? 2 : 4;
+  const double element = spec.dtype == "float32" ? 4 : 2;
   double weights = 0;
   for (const Parameter& p : model.parameters().list()) {
     const bool head = p.part == "head" || (p.part == "embedding" && c.tie_word_embeddings);
@@ -108,12 +109,16 @@ struct Workload::Impl {
     if (spec.phase == "train") optimizer = std::make_unique<Optimizer>(model->parameters(), OptimizerOptions{});
   }
 
-  double train_step() {
+  ForwardOptions training() const {
     ForwardOptions options;
     options.recompute_layers = spec.recompute;
+    return options;
+  }
+
+  double train_step() {
     optimizer->clear_gradients();
     const Batch batch{ids, targets};
-    const StepLoss loss = accumulate_gradients(*model, {&batch, 1}, options);
+    const StepLoss loss = accumulate_gradients(*model, {&batch, 1}, training());
     optimizer->step(1e-4, optimizer->gradient_norm());
     return loss.loss;
   }
@@ -148,6 +153,7 @@ struct Workload::Impl {
   at::Tensor ids, targets;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<KvCache> cache;
+  std::optional<std::int64_t> saved;
 };
 
 Workload::Workload(const WorkloadSpec& spec) {
@@ -163,7 +169,9 @@ Workload::Timing Workload::run(double least) {
     w.cache = std::make_unique<KvCache>(w.new_cache());
     w.prefill(w.cache.get());
   }
+  if (w.spec.phase == "train" && !w.saved) w.saved = saved_bytes(*w.model, w.ids, w.targets, w.training());
   Timing timing;
+  timing.saved_bytes = w.saved.value_or(0);
   const auto start = Steady::now();
   do {
     if (w.spec.phase == "train") {

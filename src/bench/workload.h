@@ -42,7 +42,8 @@ class Workload {
   struct Timing {
     double seconds = 0;
     std::int64_t tokens = 0, repetitions = 0;
-    double loss = 0;  // train: of the last step
+    double loss = 0;               // train: of the last step
+    std::int64_t saved_bytes = 0;  // train: see saved_bytes.h
   };
   // Repeats until `least` seconds have passed, at least once. Preparation (the cache of decoding) is not timed.
   Timing run(double least);

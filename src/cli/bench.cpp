@@ -117,10 +117,11 @@ std::string percent(double share) {
 void print_row(const Row& row) {
   const PairResult& p = row.pair;
   const double rate = row.bytes > 0 ? row.bytes : row.flops;
-  std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s   %9.1f %6s\n", row.name.c_str(), p.a, p.b,
+  std::printf("%-18s %10.1f %10.1f   %6.3f [%.3f, %.3f]   %10s %7s %10s   %9.1f %6s\n", row.name.c_str(), p.a, p.b,
               p.ratio, p.interval.low, p.interval.high, human_bytes(p.a_peak_bytes).c_str(),
               p.b_peak_bytes > 0 ? concat(std::round(100 * p.a_peak_bytes / p.b_peak_bytes) / 100).c_str() : "-",
-              rate / 1e9, row.share > 0 ? percent(row.share).c_str() : "-");
+              p.a_saved_bytes > 0 ? human_bytes(p.a_saved_bytes).c_str() : "-", rate / 1e9,
+              row.share > 0 ? percent(row.share).c_str() : "-");
 }
 
 Json row_json(const Row& row) {
@@ -134,6 +135,8 @@ Json row_json(const Row& row) {
                {"ratio_high", p.interval.high},
                {"peak_bytes", p.a_peak_bytes},
                {"against_peak_bytes", p.b_peak_bytes},
+               {"saved_bytes", p.a_saved_bytes},
+               {"against_saved_bytes", p.b_saved_bytes},
                {"model_flops_per_second", row.flops},
                {"bytes_read_per_second", row.bytes},
                {"share_of_peak", row.share},
@@ -318,8 +321,9 @@ int run_bench(std::span<const std::string> arguments) {
     row.parameters = static_cast<double>(model->parameters().count());
     progress.reset();
     if (rows.empty()) {
-      std::printf("%-18s %10s %10s   %-23s   %10s %7s   %9s %6s\n", "", "tok/s", o.peer.empty() ? "baseline" : "peer",
-                  "ratio [95 %]", "memory", "ratio", decode ? "read GB/s" : "GFLOP/s", row.share > 0 ? "peak" : "");
+      std::printf("%-18s %10s %10s   %-23s   %10s %7s %10s   %9s %6s\n", "", "tok/s",
+                  o.peer.empty() ? "baseline" : "peer", "ratio [95 %]", "memory", "ratio", "saved",
+                  decode ? "read GB/s" : "GFLOP/s", row.share > 0 ? "peak" : "");
     }
     print_row(row);
     if (!row.pair.clean_enough) {

@@ -59,6 +59,7 @@ class Stages::Progress {
     }
   }
 
+  std::size_t threads() const { return threads_; }
   std::atomic<std::int64_t>& done(std::size_t stage) { return done_[stage].value; }
   std::atomic<bool> failed{false};
 
@@ -93,14 +94,45 @@ class Stages::Progress {
   std::vector<Line> done_;
 };
 
-void Stages::add(std::int64_t parts, std::int64_t work, Body body) {
+// What a thread asks for while it waits: the start of its own part of the next stage that says what it reads.
+class Stages::Asking {
+ public:
+  Asking(const std::vector<Stage>& stages, std::size_t thread, std::size_t threads)
+      : stages_(stages), thread_(thread), threads_(threads) {}
+
+  void a_little(std::size_t waiting_in) {
+    if (next_ <= waiting_in) look_from(waiting_in + 1);
+    const std::size_t end = std::min(asked_ + 4 * line, std::min(left_.size(), most));
+    for (; asked_ < end; asked_ += line) __builtin_prefetch(left_.data() + asked_, 0, 2);
+  }
+
+ private:
+  static constexpr std::size_t line = 64, most = 256 << 10;  // bytes; a part of a second-level cache
+
+  void look_from(std::size_t stage) {
+    for (next_ = stage; next_ < stages_.size() && !stages_[next_].reads; ++next_) {
+    }
+    left_ = {};
+    asked_ = 0;
+    if (next_ == stages_.size()) return;
+    const auto parts = static_cast<std::size_t>(stages_[next_].parts);
+    left_ = stages_[next_].reads(static_cast<std::int64_t>(parts * thread_ / threads_));
+  }
+
+  const std::vector<Stage>& stages_;
+  std::size_t thread_, threads_, next_ = 0, asked_ = 0;
+  std::span<const char> left_;
+};
+
+void Stages::add(std::int64_t parts, std::int64_t work, Body body, Reads reads) {
   if (parts <= 0) return;
   elements_ += parts * work;
   const std::int64_t least = std::max<std::int64_t>(1, elements_worth_a_thread / std::max<std::int64_t>(1, work));
-  stages_.push_back({parts, least, std::move(body)});
+  stages_.push_back({parts, least, std::move(body), std::move(reads)});
 }
 
 void Stages::work(Progress& progress, std::size_t thread) {
+  Asking asking(stages_, thread, progress.threads());
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
     std::atomic<std::int64_t>& done = progress.done(i);
@@ -118,7 +150,10 @@ void Stages::work(Progress& progress, std::size_t thread) {
       done.fetch_add(part.size(), std::memory_order_release);
     }
     // A thread that comes late finds all parts taken; nobody waits for it.
-    for (int looks = 0; done.load(std::memory_order_acquire) < stage.parts; ++looks) wait_a_little(looks);
+    for (int looks = 0; done.load(std::memory_order_acquire) < stage.parts; ++looks) {
+      asking.a_little(i);
+      wait_a_little(looks);
+    }
   }
 }
 

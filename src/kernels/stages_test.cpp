@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "kernels/parallel.h"
 
@@ -60,6 +63,31 @@ TEST_P(StagesOnThreads, AnIdleThreadTakesWhatABusyOneHasLeft) {
   stages.run();
   EXPECT_TRUE(slow_started.load());
   EXPECT_GT(others.load(), 32);  // more than its own half
+}
+
+TEST_P(StagesOnThreads, AThreadThatWaitsAsksForItsOwnPartOfTheNextStageThatReads) {
+  if (GetParam() == 1) GTEST_SKIP() << "one thread does not wait";
+  const std::vector<char> memory(64 << 10);
+  std::mutex mutex;
+  std::vector<std::int64_t> asked;
+  const auto pause = [](std::int64_t, std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  Stages stages;
+  stages.add(1, 100 * much_work, pause);
+  stages.add(1, 100 * much_work, pause);
+  stages.add(
+      64, much_work, [](std::int64_t, std::int64_t) {},
+      [&](std::int64_t first) {
+        const std::lock_guard lock(mutex);
+        asked.push_back(first);
+        return std::span(memory).subspan(static_cast<std::size_t>(first) << 10);
+      });
+  stages.run();
+  EXPECT_FALSE(asked.empty());
+  for (const std::int64_t first : asked) {
+    bool own = false;
+    for (std::int64_t thread = 0; thread < GetParam(); ++thread) own = own || first == 64 * thread / GetParam();
+    EXPECT_TRUE(own) << first;
+  }
 }
 
 TEST_P(StagesOnThreads, TheFirstErrorIsThrownAndLaterStagesAreLeftOut) {

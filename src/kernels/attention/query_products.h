@@ -6,19 +6,26 @@
 
 namespace satformer::rows {
 
-// Slots ahead of the one that is read: a head's part of them lies too far apart for the processor's own prefetching.
-static constexpr int slots_ahead = 16;
+// A head's part of the slots lies too far apart for the processor's own prefetching: it is asked for so many slots
+// before it is read, into the second-level cache, and what is read next when a row of slots ends.
+static constexpr int slots_ahead = 32;
 template <class T>
-SATFORMER_INLINE void prefetch_slot(const T* at, int64_t stride, int64_t D) {
-  const char* slot = reinterpret_cast<const char*>(at + slots_ahead * stride);
-  for (int64_t byte = 0; byte < D * static_cast<int64_t>(sizeof(T)); byte += 64) __builtin_prefetch(slot + byte);
-}
+struct SlotsAhead {
+  const T *at, *next;  // of slot 0, and of the first slot of what is read next
+  int64_t stride, next_stride, end;
+
+  [[gnu::always_inline]] void ask(int64_t slot, int64_t D) const {
+    const int64_t s = slot + slots_ahead;
+    const auto* line = reinterpret_cast<const char*>(s < end ? at + s * stride : next + (s - end) * next_stride);
+    for (int64_t byte = 0; byte < D * static_cast<int64_t>(sizeof(T)); byte += 64)
+      __builtin_prefetch(line + byte, 0, 2);
+  }
+};
 
 // scores[i] = <q, key i> for `count` keys.
 template <int count, class T>
 SATFORMER_INLINE void query_scores(const float* q, const T* keys, int64_t stride, int64_t D, float* scores) {
   Floats sum[count] = {};
-  for (int i = 0; i < count; ++i) prefetch_slot(keys + i * stride, stride, D);
   int64_t d = 0;
   for (; d + lanes <= D; d += lanes) {
     const Floats part = floats_at(q + d);
@@ -36,12 +43,12 @@ SATFORMER_INLINE void query_scores(const float* q, const T* keys, int64_t stride
 // out[d] = factor * sum_j weight[j] value_j[d]
 template <class T>
 SATFORMER_INLINE void weigh_values(const float* weights, const T* values, int64_t stride, int64_t D, int64_t lo,
-                                   int64_t hi, float factor, T* out) {
+                                   int64_t hi, float factor, const SlotsAhead<T>& ahead, T* out) {
   int64_t d = 0;
   for (; d + 4 * lanes <= D; d += 4 * lanes) {
     Floats sum[4] = {};
     for (int64_t j = lo; j < hi; ++j) {
-      if (d == 0) prefetch_slot(values + j * stride, stride, D);
+      if (d == 0) ahead.ask(j, D);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) sum[i] += weights[j] * floats_at(values + j * stride + d + i * lanes);
     }
@@ -82,9 +89,14 @@ static inline void few_queries(const FewQueries<T>& a, int64_t begin, int64_t en
       const int64_t hi = own + 1 < a.slots ? own + 1 : a.slots;
       const int64_t lo = a.window > 0 && own - a.window + 1 > 0 ? own - a.window + 1 : 0;
       for (int64_t d = 0; d < D; ++d) query[d] = load(a.q[at + d]) * scale;
+      const SlotsAhead<T> keys_ahead{keys, values + lo * a.value_slot, a.key_slot, a.value_slot, hi};
+      // Behind the values come the keys of the next head or query.
+      const SlotsAhead<T> values_ahead{values, keys + lo * a.key_slot + D, a.value_slot, a.key_slot, hi};
       int64_t slot = lo;
-      for (; slot + 4 <= hi; slot += 4)
+      for (; slot + 4 <= hi; slot += 4) {
+        for (int64_t s = slot; s < slot + 4; ++s) keys_ahead.ask(s, D);
         query_scores<4>(query, keys + slot * a.key_slot, a.key_slot, D, weights + slot);
+      }
       for (; slot < hi; ++slot) query_scores<1>(query, keys + slot * a.key_slot, a.key_slot, D, weights + slot);
       float largest = -__builtin_inff();
       if (valid) {
@@ -103,7 +115,8 @@ static inline void few_queries(const FewQueries<T>& a, int64_t begin, int64_t en
         sum += seen;
         weights[j] = seen;
       }
-      weigh_values(weights, values, a.value_slot, D, lo, hi, sum != 0.0f ? 1.0f / sum : 0.0f, a.out + at);
+      weigh_values(weights, values, a.value_slot, D, lo, hi, sum != 0.0f ? 1.0f / sum : 0.0f, values_ahead,
+                   a.out + at);
     }
   }
 }

@@ -110,10 +110,11 @@ class Decode {
   void add_products(Products<T> products, std::int64_t columns) {
     std::int64_t blocks = 0;
     for (const auto& product : products) blocks += product.blocks();
-    stages_.add(blocks, N_ * columns * rows::linear_block,
-                [products = std::move(products)](std::int64_t begin, std::int64_t end) {
-                  cpu::run_products(products, begin, end);
-                });
+    const Products<T>& kept = products_.emplace_back(std::move(products));
+    stages_.add(
+        blocks, N_ * columns * rows::linear_block,
+        [&kept](std::int64_t begin, std::int64_t end) { cpu::run_products(kept, begin, end); },
+        [&kept](std::int64_t first) { return cpu::weights_from(kept, first); });
   }
 
   void add_attention(const DecodeLayer& layer, bool first) {
@@ -268,6 +269,7 @@ class Decode {
   at::Tensor gate_values_;  // fp32 [2, N, Hkv]: logits and gates
   std::optional<cpu::FewRowsInput> normed_input_, heads_input_;
   std::deque<cpu::FewRowsInput> inputs_;
+  std::deque<Products<T>> products_;
   std::vector<at::Tensor> kept_;
   Stages stages_;
 };

@@ -76,6 +76,20 @@ class FewRowsProduct {
                                   .rows = input.M};
   }
   std::int64_t blocks() const { return blocks_; }
+  // The weights of blocks from `first` on.
+  std::span<const char> reads(std::int64_t first) const {
+    const auto bytes = [first](const auto* weights, std::int64_t block, std::int64_t all) {
+      return std::span(reinterpret_cast<const char*>(weights), static_cast<std::size_t>(all))
+          .subspan(static_cast<std::size_t>(first * block));
+    };
+    if (const auto* a = std::get_if<rows::DenseLinear<T>>(&args_)) {
+      const auto row = a->inputs * static_cast<std::int64_t>(sizeof(T));
+      return bytes(a->weight, rows::linear_block * row, a->outputs * row);
+    }
+    const auto& a = std::get<rows::PackedLinear<T>>(args_);
+    const std::int64_t block = a.groups * rows::linear_group * rows::linear_block / (a.row_scales ? 1 : 2);
+    return bytes(a.data, block, blocks_ * block);
+  }
   void run(std::int64_t begin, std::int64_t end) const {
     if (const auto* dense = std::get_if<rows::DenseLinear<T>>(&args_)) {
       table_->dense_linear(*dense, begin, end);
@@ -89,6 +103,16 @@ class FewRowsProduct {
   std::int64_t blocks_;
   std::variant<rows::DenseLinear<T>, rows::PackedLinear<T>> args_;
 };
+
+// The weights of blocks from `first` on up to the end of their product.
+template <class T>
+std::span<const char> weights_from(const std::vector<FewRowsProduct<T>>& products, std::int64_t first) {
+  for (const FewRowsProduct<T>& product : products) {
+    if (first < product.blocks()) return product.reads(first);
+    first -= product.blocks();
+  }
+  return {};
+}
 
 // Blocks [begin, end) of several products, counted one after the other.
 template <class T>
