@@ -21,9 +21,15 @@ class DifferentiableOp {
   virtual TensorList forward(const TensorList& inputs, TensorList& saved) = 0;
   // `grads`: one per output (undefined = zero). `needs[i]`: whether input i wants a gradient. Returns one per input.
   virtual TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) = 0;
+  // How many operations make output i again from what is saved, if it is cheap; 0: it is to be kept. No operation of
+  // this kind keeps a remade tensor for its own backward, where remake() gives it, up to rounding as forward did.
+  virtual int remakes(std::size_t /*output*/) const { return 0; }
+  virtual at::Tensor remake(std::size_t output, const TensorList& saved);
 };
 
 TensorList apply_op(std::shared_ptr<DifferentiableOp> op, const TensorList& inputs);
+// DifferentiableOp::remakes of the operation whose output x is; 0 for all others.
+int remade_by(const at::Tensor& x);
 
 // Activation recomputation: runs `body` without recording, and again with recording in backward (non-reentrant in
 // effect: gradients reach `inputs` and every parameter that `body` captures). The inputs' gradients equal those of a

@@ -73,6 +73,88 @@ TEST(Recompute, ReachesParametersWhenNoInputWantsAGradient) {
   EXPECT_TRUE(plain.w.grad().equal(again.w.grad()));
 }
 
+// y = 2 x, made again when it is needed.
+class DoubledOp : public DifferentiableOp {
+ public:
+  explicit DoubledOp(int& remade) : remade_(remade) {}
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    saved = inputs;
+    return {inputs[0] * 2.0};
+  }
+  TensorList backward(const TensorList& grads, const TensorList&, const std::vector<bool>&) override {
+    return {grads[0] * 2.0};
+  }
+  int remakes(std::size_t) const override { return 1; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    ++remade_;
+    return saved[0] * 2.0;
+  }
+
+ private:
+  int& remade_;
+};
+
+// y = x^2, from the x that it kept.
+class SquaredOp : public DifferentiableOp {
+ public:
+  TensorList forward(const TensorList& inputs, TensorList& saved) override {
+    saved = inputs;
+    return {inputs[0] * inputs[0]};
+  }
+  TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>&) override {
+    return {grads[0] * saved[0] * 2.0};
+  }
+};
+
+class Remaking : public ::testing::Test {
+ protected:
+  at::Tensor doubled(const at::Tensor& t) { return apply_op(std::make_shared<DoubledOp>(remade_), {t})[0]; }
+  static at::Tensor squared(const at::Tensor& t) { return apply_op(std::make_shared<SquaredOp>(), {t})[0]; }
+
+  at::Tensor x_ = random_tensor({3, 5}, 1).set_requires_grad(true);
+  int remade_ = 0;
+};
+
+TEST_F(Remaking, WhatIsRemadeIsNotKeptAndMadeOnceForAllThatReadIt) {
+  at::Tensor y = doubled(x_);
+  EXPECT_EQ(remade_by(y), 1);
+  const at::Tensor sum = squared(y) + squared(y);
+  EXPECT_EQ(y.use_count(), 1u);  // this one
+  y.reset();
+  EXPECT_EQ(remade_, 0);
+  torch::autograd::backward({sum.sum()}, {});
+  EXPECT_EQ(remade_, 1);
+  EXPECT_TRUE(x_.grad().equal(x_.detach() * 16.0));
+}
+
+TEST_F(Remaking, FromWhatIsRemadeItself) {
+  const at::Tensor y = squared(doubled(doubled(x_)));
+  torch::autograd::backward({y.sum()}, {}, true);
+  EXPECT_EQ(remade_, 2);
+  EXPECT_TRUE(x_.grad().equal(x_.detach() * 32.0));
+  torch::autograd::backward({y.sum()}, {});
+  EXPECT_EQ(remade_, 4);
+  EXPECT_TRUE(x_.grad().equal(x_.detach() * 64.0));
+}
+
+TEST_F(Remaking, AChangedSourceIsAnError) {
+  const at::Tensor source = x_ * 1.0;
+  const at::Tensor y = squared(doubled(source));
+  source.detach().zero_();
+  EXPECT_ANY_THROW(torch::autograd::backward({y.sum()}, {}));
+}
+
+TEST_F(Remaking, OthersAndViewsAreKept) {
+  const at::Tensor y = doubled(x_);
+  EXPECT_EQ(remade_by(x_), 0);
+  EXPECT_EQ(remade_by(squared(y)), 0);
+  EXPECT_EQ(remade_by(y.view({5, 3})), 0);
+  EXPECT_EQ(remade_by({}), 0);
+  torch::autograd::backward({squared(y.view({5, 3})).sum()}, {});
+  EXPECT_EQ(remade_, 0);
+  EXPECT_TRUE(x_.grad().equal(x_.detach() * 8.0));
+}
+
 TEST(ApplyOp, SumsDoNotDependOnTheNumberOfThreads) {
   const int threads = at::get_num_threads();
   const at::Tensor x = random_tensor({999, 64}, 1), dy = random_tensor({999, 64}, 2);

@@ -10,7 +10,31 @@
 namespace satformer::cpu {
 namespace {
 
-class DynamicReadOp : public CpuOp {
+class HyperReadOp : public CpuOp {
+ protected:
+  // Sum of the streams by the first column of alpha [n, n + 1], or of each token's own.
+  at::Tensor read(const at::Tensor& x, const at::Tensor& alpha) const {
+    const std::int64_t n = x.size(2);
+    const at::Tensor input = at::empty({x.size(0), x.size(1), x.size(3)}, x.options()), weights = dense_fp32(alpha);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      rows::HyperRead<E> args{};
+      args.streams = in<E>(x);
+      (alpha.dim() == 2 ? args.static_alpha : args.given_alpha) = in<float>(weights);
+      args.columns = x.size(3);
+      args.streams_count = n;
+      args.input = out<E>(input);
+      const auto kernel = table.hyper_read[n - 1];
+      parallel_ranges(x.size(0) * x.size(1), n * x.size(3),
+                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
+    });
+    return input;
+  }
+
+  int streams_remade_ = 0;
+};
+
+class DynamicReadOp : public HyperReadOp {
  public:
   explicit DynamicReadOp(bool use_tanh) : use_tanh_(use_tanh) {}
 
@@ -30,6 +54,7 @@ class DynamicReadOp : public CpuOp {
                                     .proj_bias = in<float>(proj.bias),
                                     .static_alpha = in<float>(static_alpha),
                                     .static_beta = in<float>(static_beta),
+                                    .given_alpha = nullptr,
                                     .scale_alpha = inputs[alpha_scale_].item<float>(),
                                     .scale_beta = inputs[beta_scale_].item<float>(),
                                     .eps = layer ? 1e-5f : std::numeric_limits<float>::epsilon(),
@@ -48,7 +73,15 @@ class DynamicReadOp : public CpuOp {
     saved = inputs;
     saved.push_back(alpha);
     saved.push_back(stats);
+    streams_remade_ = remade_by(x);
     return {input, alpha, beta, x};
+  }
+  int remakes(std::size_t output) const override {
+    return output == 0 ? 1 + streams_remade_ : output == 3 ? streams_remade_ : 0;
+  }
+  at::Tensor remake(std::size_t output, const TensorList& saved) override {
+    const at::Tensor &x = saved[streams_], &alpha = saved[read_inputs_];
+    return output == 0 ? read(x, alpha) : x;
   }
 
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
@@ -120,26 +153,16 @@ class DynamicReadOp : public CpuOp {
 };
 
 // Inputs: streams, static alpha. Outputs: what the sublayer reads, the streams.
-class StaticReadOp : public CpuOp {
+class StaticReadOp : public HyperReadOp {
  public:
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     saved = inputs;
-    const at::Tensor& x = inputs[0];
-    const std::int64_t n = x.size(2);
-    const at::Tensor input = at::empty({x.size(0), x.size(1), x.size(3)}, x.options()), alpha = dense_fp32(inputs[1]);
-    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
-      using E = decltype(element);
-      rows::HyperRead<E> args{};
-      args.streams = in<E>(x);
-      args.static_alpha = in<float>(alpha);
-      args.columns = x.size(3);
-      args.streams_count = n;
-      args.input = out<E>(input);
-      const auto kernel = table.hyper_read[n - 1];
-      parallel_ranges(x.size(0) * x.size(1), n * x.size(3),
-                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
-    });
-    return {input, x};
+    streams_remade_ = remade_by(inputs[0]);
+    return {read(inputs[0], inputs[1]), inputs[0]};
+  }
+  int remakes(std::size_t output) const override { return output == 0 ? 1 + streams_remade_ : streams_remade_; }
+  at::Tensor remake(std::size_t output, const TensorList& saved) override {
+    return output == 0 ? read(saved[0], saved[1]) : saved[0];
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(2);
@@ -182,18 +205,11 @@ class WriteOp : public CpuOp {
  public:
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     saved = inputs;
-    const at::Tensor& x = inputs[0];
-    const at::Tensor written = at::empty_like(x), alpha = dense_fp32(inputs[1]), beta = dense_fp32(inputs[2]);
-    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
-      using E = decltype(element);
-      auto args = arguments<E>(inputs, alpha, beta);
-      args.out = out<E>(written);
-      const auto kernel = table.hyper_write[x.size(2) - 1];
-      parallel_ranges(x.size(0) * x.size(1), 2 * x.size(2) * x.size(3),
-                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
-    });
-    return {written};
+    streams_remade_ = remade_by(inputs[0]);
+    return {write(inputs)};
   }
+  int remakes(std::size_t) const override { return streams_remade_ < longest_chain ? streams_remade_ + 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override { return write(saved); }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(4);
     if (!grads[0].defined()) return result;
@@ -236,6 +252,20 @@ class WriteOp : public CpuOp {
   }
 
  private:
+  at::Tensor write(const TensorList& inputs) const {
+    const at::Tensor& x = inputs[0];
+    const at::Tensor written = at::empty_like(x), alpha = dense_fp32(inputs[1]), beta = dense_fp32(inputs[2]);
+    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
+      using E = decltype(element);
+      auto args = arguments<E>(inputs, alpha, beta);
+      args.out = out<E>(written);
+      const auto kernel = table.hyper_write[x.size(2) - 1];
+      parallel_ranges(x.size(0) * x.size(1), 2 * x.size(2) * x.size(3),
+                      [&](std::int64_t b, std::int64_t e) { kernel(args, b, e); });
+    });
+    return written;
+  }
+
   template <class E>
   static rows::HyperWrite<E> arguments(const TensorList& inputs, const at::Tensor& alpha, const at::Tensor& beta) {
     rows::HyperWrite<E> args{};
@@ -248,6 +278,8 @@ class WriteOp : public CpuOp {
     args.columns = inputs[0].size(3);
     return args;
   }
+
+  int streams_remade_ = 0;
 };
 
 }  // namespace

@@ -153,16 +153,11 @@ class WriteOp : public DifferentiableOp {
  public:
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     saved = inputs;
-    const Call call(inputs[0]);
-    const at::Tensor written = at::empty_like(inputs[0]), alpha = dense_fp32(inputs[1]), beta = dense_fp32(inputs[2]);
-    with_element(written.scalar_type(), [&](auto element) {
-      using E = decltype(element);
-      auto args = arguments<E>(inputs, alpha, beta);
-      args.out = out<E>(written);
-      hyper_write(call.where(), args);
-    });
-    return {written};
+    streams_remade_ = remade_by(inputs[0]);
+    return {write(inputs)};
   }
+  int remakes(std::size_t) const override { return streams_remade_ < longest_chain ? streams_remade_ + 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override { return write(saved); }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(4);
     if (!grads[0].defined()) return result;
@@ -193,6 +188,18 @@ class WriteOp : public DifferentiableOp {
   }
 
  private:
+  at::Tensor write(const TensorList& inputs) const {
+    const Call call(inputs[0]);
+    const at::Tensor written = at::empty_like(inputs[0]), alpha = dense_fp32(inputs[1]), beta = dense_fp32(inputs[2]);
+    with_element(written.scalar_type(), [&](auto element) {
+      using E = decltype(element);
+      auto args = arguments<E>(inputs, alpha, beta);
+      args.out = out<E>(written);
+      hyper_write(call.where(), args);
+    });
+    return written;
+  }
+
   template <class E>
   static HyperWrite<E> arguments(const TensorList& inputs, const at::Tensor& alpha, const at::Tensor& beta) {
     HyperWrite<E> args{};
@@ -206,6 +213,8 @@ class WriteOp : public DifferentiableOp {
     args.columns = static_cast<int>(inputs[0].size(3));
     return args;
   }
+
+  int streams_remade_ = 0;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/op_check.h"
+#include "kernels/swiglu/swiglu.h"
 
 namespace satformer {
 namespace {
@@ -14,9 +15,10 @@ using testing::random_tensor;
 struct Case {
   std::vector<std::int64_t> shape;  // B, T, n, D
   bool dynamic = true, layer_norm = false, use_tanh = true;
+  int sublayers = 1;
 };
 
-// Reading and writing in one body: the streams reach the result by both.
+// Reading and writing in one body: the streams reach the result by both, after sublayers before if there are any.
 void check(const Case& c) {
   const std::int64_t n = c.shape[2], D = c.shape[3];
   TensorList inputs = {random_tensor(c.shape, 1, 1.2, 0.3), random_tensor({c.shape[0], c.shape[1], D}, 2),
@@ -48,7 +50,12 @@ void check(const Case& c) {
                     if (c.layer_norm) p.norm_bias = in[9];
                   }
                   p.use_tanh = c.use_tanh;
-                  const HyperRead read = hyper_read(in[0], p);
+                  at::Tensor streams = in[0];
+                  for (int i = 1; i < c.sublayers; ++i) {
+                    const HyperRead read = hyper_read(streams, p);
+                    streams = hyper_write(read.streams_BTnD, read, swiglu(read.input_BTD, in[1]));
+                  }
+                  const HyperRead read = hyper_read(streams, p);
                   TensorList outputs = {read.input_BTD, hyper_write(read.streams_BTnD, read, in[1])};
                   if (c.dynamic) {
                     outputs.push_back(read.alpha);
@@ -85,6 +92,12 @@ TEST(HyperConnection, EdgeShapesMatchReference) {
   check({.shape = {2, 300, 4, 8}});  // more rows than the GPU has teams
   check({.shape = {2, 300, 2, 8}, .dynamic = false});
   check({.shape = {2, 100, 3, 24}, .dynamic = false});
+}
+
+// In backward most of the streams are made again.
+TEST(HyperConnection, SeveralSublayersMatchReference) {
+  check({.shape = {2, 3, 4, 16}, .sublayers = 6});
+  check({.shape = {2, 3, 2, 16}, .dynamic = false, .sublayers = 5});
 }
 
 TEST(HyperConnection, RefusesCoefficientsOfAnotherRate) {

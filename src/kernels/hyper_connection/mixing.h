@@ -117,7 +117,8 @@ static inline void hyper_read(const HyperRead<T>& a, int64_t begin, int64_t end)
         first[k] = alpha[0];
       }
     } else {
-      for (int k = 0; k < N; ++k) first[k] = a.static_alpha[k * (N + 1)];
+      const float* alpha = a.given_alpha ? a.given_alpha + token * N * (N + 1) : a.static_alpha;
+      for (int k = 0; k < N; ++k) first[k] = alpha[k * (N + 1)];
     }
     T* input = a.input + token * D;
     for_columns(

@@ -1,9 +1,13 @@
-// What every implementation of a dynamic read begins with.
+// What the implementations of reading and writing share.
 #pragma once
 
 #include "kernels/autograd.h"
 
 namespace satformer {
+
+// A write is made again in backward from the streams before it, over at most so many writes
+// (DifferentiableOp::remakes).
+inline constexpr int longest_chain = 2;
 
 // Inputs of a dynamic read.
 enum ReadInput : std::size_t {

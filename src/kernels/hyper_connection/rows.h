@@ -15,6 +15,7 @@ struct HyperRead {
   const T* streams;                         // [tokens, n, D]
   const float *proj, *proj_bias;            // [n + 2, D], [n + 2]; null when static
   const float *static_alpha, *static_beta;  // [n, n + 1], [n]
+  const float* given_alpha;                 // [tokens, n, n + 1] or null: reads by these, and makes none
   float scale_alpha, scale_beta, eps;
   bool use_tanh, layer_norm;
   int64_t streams_count, columns;

@@ -25,6 +25,8 @@ class JoinedLinearOp : public DifferentiableOp {
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     TensorList outputs;
     saved = {inputs[0]};
+    products_ = inputs.size() / 2;
+    x_remade_ = remade_by(inputs[0]);
     for (std::size_t i = 1; i < inputs.size(); i += 2) {
       outputs.push_back(at::linear(inputs[0], inputs[i], inputs[i + 1]));
       saved.push_back(inputs[i]);
@@ -32,6 +34,8 @@ class JoinedLinearOp : public DifferentiableOp {
     outputs.push_back(inputs[0]);
     return outputs;
   }
+  int remakes(std::size_t output) const override { return output == products_ ? x_remade_ : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override { return saved[0]; }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(needs.size());
     const at::Tensor rows = saved[0].reshape({-1, saved[0].size(-1)});
@@ -56,7 +60,21 @@ class JoinedLinearOp : public DifferentiableOp {
     if (needs[0] && dx.defined()) result[0] = dx.view(saved[0].sizes());
     return result;
   }
+
+ private:
+  std::size_t products_ = 0;
+  int x_remade_ = 0;
 };
+
+// The products, then x.
+TensorList joined_linear(const at::Tensor& x, std::span<const LinearWeight> weights) {
+  TensorList inputs = {x};
+  for (const LinearWeight& w : weights) {
+    inputs.push_back(w.dense);
+    inputs.push_back(w.bias);
+  }
+  return apply_op(std::make_shared<JoinedLinearOp>(), inputs);
+}
 
 bool records(const at::Tensor& x, std::span<const LinearWeight> weights) {
   const auto wants = [](const at::Tensor& t) { return t.defined() && t.requires_grad(); };
@@ -91,6 +109,12 @@ TensorList linear_each(const at::Tensor& x, std::span<const LinearWeight> weight
   if (alike && (few_rows(x) || few_for_packed)) return cpu::linear_few_rows(x, weights);
   if (packed && path_for(x) != Path::cpu) return reference::linear_each(x, weights);
   TensorList results;
+  // libtorch's own product would keep x.
+  if (!packed && remade_by(x) > 0 && path_for(x) != Path::reference) {
+    results = joined_linear(x, weights);
+    results.pop_back();
+    return results;
+  }
   for (const LinearWeight& w : weights) {
     results.push_back(w.packed ? cpu::linear_many_rows(x, w) : at::linear(x, w.dense, w.bias));
   }
@@ -101,12 +125,7 @@ TensorList linear_each_through(at::Tensor& x, std::span<const LinearWeight> weig
   const bool joined = weights.size() > 1 && path_for(x) != Path::reference && records(x, weights) &&
                       std::none_of(weights.begin(), weights.end(), [](const LinearWeight& w) { return w.packed; });
   if (!joined) return linear_each(x, weights);
-  TensorList inputs = {x};
-  for (const LinearWeight& w : weights) {
-    inputs.push_back(w.dense);
-    inputs.push_back(w.bias);
-  }
-  TensorList results = apply_op(std::make_shared<JoinedLinearOp>(), inputs);
+  TensorList results = joined_linear(x, weights);
   x = results.back();
   results.pop_back();
   return results;

@@ -33,7 +33,8 @@ class QkNormRopeOp : public CpuOp {
 
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     const at::Tensor &x = inputs[0], &weight = inputs[1];
-    if (weight.defined()) saved = inputs;
+    normed_ = weight.defined();
+    if (normed_) saved = inputs;
     const at::Tensor y = at::empty_like(x), w = dense_fp32(weight);
     with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
       using T = decltype(element);
@@ -43,6 +44,12 @@ class QkNormRopeOp : public CpuOp {
                       [&](std::int64_t begin, std::int64_t end) { table.qk_norm_rope(args, begin, end); });
     });
     return {y};
+  }
+  // Without a norm nothing is saved that could be rotated again.
+  int remakes(std::size_t) const override { return normed_ ? 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    TensorList same;
+    return forward(saved, same)[0];
   }
 
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
@@ -73,6 +80,7 @@ class QkNormRopeOp : public CpuOp {
 
  private:
   Rope rope_;
+  bool normed_ = false;
 };
 
 void check_positions(const at::Tensor& positions, std::int64_t tokens, std::int64_t table_rows) {

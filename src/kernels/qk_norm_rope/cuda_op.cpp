@@ -35,7 +35,8 @@ class QkNormRopeOp : public DifferentiableOp {
 
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
     const at::Tensor &x = inputs[0], &weight = inputs[1];
-    if (weight.defined()) saved = inputs;
+    normed_ = weight.defined();
+    if (normed_) saved = inputs;
     const Call call(x);
     const at::Tensor y = at::empty_like(x), w = dense_fp32(weight);
     with_element(x.scalar_type(), [&](auto element) {
@@ -45,6 +46,12 @@ class QkNormRopeOp : public DifferentiableOp {
       qk_norm_rope(call.where(), args);
     });
     return {y};
+  }
+  // Without a norm nothing is saved that could be rotated again.
+  int remakes(std::size_t) const override { return normed_ ? 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    TensorList same;
+    return forward(saved, same)[0];
   }
 
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
@@ -70,6 +77,7 @@ class QkNormRopeOp : public DifferentiableOp {
 
  private:
   Rope rope_;
+  bool normed_ = false;
 };
 
 }  // namespace

@@ -43,27 +43,36 @@ NormGrads norm_grads(const rows::IsaTable& isa, const at::Tensor& x, const at::T
   return grads;
 }
 
+// rms_norm(x + residual), or of x alone; the rounded sum into `sum` if it is defined.
+at::Tensor normalise(const rows::IsaTable& isa, const at::Tensor& x, const at::Tensor& residual,
+                     const at::Tensor& weight, double eps, const at::Tensor& sum) {
+  const std::int64_t C = x.size(-1);
+  const at::Tensor w = norm_weight(weight, C), y = at::empty_like(x);
+  with_element(isa, x.scalar_type(), [&](const auto& table, auto element) {
+    using T = decltype(element);
+    const rows::RmsNorm<T> args{.x = in<T>(x),
+                                .residual = in<T>(residual),
+                                .weight = in<float>(w),
+                                .y = out<T>(y),
+                                .sum = out<T>(sum),
+                                .columns = C,
+                                .eps = static_cast<float>(eps)};
+    parallel_ranges(x.numel() / C, residual.defined() ? 2 * C : C,
+                    [&](std::int64_t b, std::int64_t e) { table.rms_norm(args, b, e); });
+  });
+  return y;
+}
+
 class RmsNormOp : public CpuOp {
  public:
   explicit RmsNormOp(double eps) : eps_(eps) {}
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
-    const at::Tensor &x = inputs[0], &weight = inputs[1];
     saved = inputs;
-    const std::int64_t C = x.size(-1);
-    const at::Tensor w = norm_weight(weight, C);
-    const at::Tensor y = at::empty_like(x);
-    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
-      using T = decltype(element);
-      const rows::RmsNorm<T> args{.x = in<T>(x),
-                                  .residual = nullptr,
-                                  .weight = in<float>(w),
-                                  .y = out<T>(y),
-                                  .sum = nullptr,
-                                  .columns = C,
-                                  .eps = static_cast<float>(eps_)};
-      parallel_ranges(x.numel() / C, C, [&](std::int64_t b, std::int64_t e) { table.rms_norm(args, b, e); });
-    });
-    return {y};
+    return {normalise(isa(), inputs[0], {}, inputs[1], eps_, {})};
+  }
+  int remakes(std::size_t) const override { return 1; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    return normalise(isa(), saved[0], {}, saved[1], eps_, {});
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     if (!grads[0].defined()) return TensorList(2);
@@ -79,23 +88,15 @@ class AddRmsNormOp : public CpuOp {
  public:
   explicit AddRmsNormOp(double eps) : eps_(eps) {}
   TensorList forward(const TensorList& inputs, TensorList& saved) override {
-    const at::Tensor &x = inputs[0], &residual = inputs[1], &weight = inputs[2];
-    const std::int64_t C = x.size(-1);
-    const at::Tensor w = norm_weight(weight, C);
-    const at::Tensor y = at::empty_like(x), sum = at::empty_like(x);
-    with_element(isa(), x.scalar_type(), [&](const auto& table, auto element) {
-      using T = decltype(element);
-      const rows::RmsNorm<T> args{.x = in<T>(x),
-                                  .residual = in<T>(residual),
-                                  .weight = in<float>(w),
-                                  .y = out<T>(y),
-                                  .sum = out<T>(sum),
-                                  .columns = C,
-                                  .eps = static_cast<float>(eps_)};
-      parallel_ranges(x.numel() / C, 2 * C, [&](std::int64_t b, std::int64_t e) { table.rms_norm(args, b, e); });
-    });
-    saved = {sum, weight};
+    const at::Tensor sum = at::empty_like(inputs[0]);
+    const at::Tensor y = normalise(isa(), inputs[0], inputs[1], inputs[2], eps_, sum);
+    saved = {sum, inputs[2]};
     return {y, sum};
+  }
+  // From the rounded sum, as its gradient.
+  int remakes(std::size_t output) const override { return output == 0 ? 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    return normalise(isa(), saved[0], {}, saved[1], eps_, {});
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     if (!grads[0].defined() && !grads[1].defined()) return TensorList(3);

@@ -69,6 +69,10 @@ class RmsNormOp : public DifferentiableOp {
     saved = inputs;
     return {normalise(inputs[0], {}, inputs[1], eps_, {})};
   }
+  int remakes(std::size_t) const override { return 1; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    return normalise(saved[0], {}, saved[1], eps_, {});
+  }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     if (!grads[0].defined()) return TensorList(2);
     const NormGrads result = norm_grads(saved[0], saved[1], eps_, grads[0], {}, needs[0], needs[1]);
@@ -87,6 +91,11 @@ class AddRmsNormOp : public DifferentiableOp {
     const at::Tensor y = normalise(inputs[0], inputs[1], inputs[2], eps_, sum);
     saved = {sum, inputs[2]};
     return {y, sum};
+  }
+  // From the rounded sum, as its gradient.
+  int remakes(std::size_t output) const override { return output == 0 ? 1 : 0; }
+  at::Tensor remake(std::size_t, const TensorList& saved) override {
+    return normalise(saved[0], {}, saved[1], eps_, {});
   }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     if (!grads[0].defined() && !grads[1].defined()) return TensorList(3);

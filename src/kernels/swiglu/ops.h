@@ -34,7 +34,7 @@ class SwigluOp : public Products {
   }
 };
 
-// Inputs: x [N, C], w_gate, w_up [F, C], w_down [C, F].
+// Inputs: x [..., C], w_gate, w_up [F, C], w_down [C, F].
 template <class Products>
 class GatedMlpOp : public Products {
  public:
@@ -48,13 +48,14 @@ class GatedMlpOp : public Products {
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(4);
     if (!grads[0].defined()) return result;
-    const at::Tensor &x = saved[0], &w_gate = saved[1], &w_up = saved[2], &w_down = saved[3], &gate = saved[4],
-                     &up = saved[5];
-    const at::Tensor dy = dense(grads[0], x.scalar_type());
+    const auto rows = [](const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); };
+    const at::Tensor &w_gate = saved[1], &w_up = saved[2], &w_down = saved[3];
+    const at::Tensor x = rows(saved[0]), gate = rows(saved[4]), up = rows(saved[5]);
+    const at::Tensor dy = rows(dense(grads[0], x.scalar_type()));
     const at::Tensor dproduct = at::mm(dy, w_down);
     const ProductGrads d = this->product_grads(gate, up, dproduct, true);
     if (needs[3]) result[3] = at::mm(dy.t(), dproduct);  // by now the product itself
-    if (needs[0]) result[0] = at::mm(d.gate, w_gate).addmm_(d.up, w_up);
+    if (needs[0]) result[0] = at::mm(d.gate, w_gate).addmm_(d.up, w_up).view(saved[0].sizes());
     if (needs[1]) result[1] = at::mm(d.gate.t(), x);
     if (needs[2]) result[2] = at::mm(d.up.t(), x);
     return result;
@@ -69,11 +70,7 @@ at::Tensor apply_swiglu(const at::Tensor& gate, const at::Tensor& up) {
 template <class Products>
 at::Tensor apply_gated_mlp(const at::Tensor& x, const at::Tensor& w_gate, const at::Tensor& w_up,
                            const at::Tensor& w_down) {
-  const at::Tensor flat = x.reshape({-1, x.size(-1)});
-  const at::Tensor y = apply_op(std::make_shared<GatedMlpOp<Products>>(), {flat, w_gate, w_up, w_down})[0];
-  std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = w_down.size(0);
-  return y.view(shape);
+  return apply_op(std::make_shared<GatedMlpOp<Products>>(), {x, w_gate, w_up, w_down})[0];
 }
 
 }  // namespace satformer
