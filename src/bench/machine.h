@@ -15,7 +15,7 @@ struct MachineLimits {
   double gemm_bf16_flops = 0;
   double read_bytes = 0;  // bytes/s of summing an array far larger than the caches
 };
-// The fastest of some ways of reading memory in order, each thread a part of its own.
+// The fastest of some ways of reading memory in order, each thread a part of its own: its mean rate.
 class ReadingRate {
  public:
   explicit ReadingRate(int threads);

@@ -20,6 +20,7 @@
 #include "infer/prompt_lookup.h"
 #include "infer/row_gates.h"
 #include "infer/stop_text.h"
+#include "kernels/linear/linear.h"
 #include "nn/device.h"
 #include "nn/slot_cache.h"
 
@@ -260,6 +261,7 @@ void Engine::Impl::step() {
   const auto left = [&](std::size_t r) {
     return std::ssize(rows[r]->ids) - cache.row_length(static_cast<std::int64_t>(r));
   };
+  const bool cpu = model.parameters().device().is_cpu();
   std::size_t first = 0;
   while (first < rows.size() && left(first) < 2) ++first;
   if (first < rows.size()) {
@@ -268,7 +270,10 @@ void Engine::Impl::step() {
     for (std::size_t r = first; r < rows.size(); ++r) {
       const std::int64_t count = left(r) < 2 ? 0 : std::min(left(r), options.chunk_tokens);
       const std::int64_t wider = std::max(widest, count);
-      if (!counts.empty() && (std::ssize(counts) + 1) * wider > options.chunk_tokens) break;
+      const std::int64_t together = (std::ssize(counts) + 1) * wider;
+      // On a CPU prompts share a pass only where its size changes no bit.
+      const bool other_bits = cpu && together > few_rows_limit;
+      if (!counts.empty() && (together > options.chunk_tokens || other_bits)) break;
       widest = wider;
       counts.push_back(count);
     }

@@ -174,6 +174,30 @@ INSTANTIATE_TEST_SUITE_P(All, EngineWeights,
                            return std::get<0>(i.param) + (std::get<1>(i.param) > 0 ? "_speculating" : "");
                          });
 
+// Long prompts go through products that round by the size of a pass.
+TEST(Engine, LongPromptsThatArriveTogetherGetTheBitsOfEachAlone) {
+  const auto tokenizer = make_byte_tokenizer();
+  for (const bool quantised : {false, true}) {
+    const auto model = byte_model(architecture_by_name("satformer"));
+    if (quantised) model->quantise_weights(WeightFormat::int8);
+    std::vector<EngineTask> tasks;
+    for (const std::int64_t length : {70, 9, 33, 18, 50, 7, 17, 64}) {
+      tasks.push_back(greedy(prompt_of(length, length), 5));
+      tasks.back().top_logprobs = 0;
+    }
+    Engine all(*model, *tokenizer, one_thread());
+    const std::vector<Answer> together = ask(all, tasks);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      Engine fresh(*model, *tokenizer, one_thread());
+      const Answer alone = ask(fresh, {tasks[i]})[0];
+      ASSERT_EQ(together[i].ids, alone.ids) << i;
+      for (std::size_t t = 0; t < alone.tokens.size(); ++t) {
+        EXPECT_EQ(together[i].tokens[t].logprob, alone.tokens[t].logprob) << i << " " << t;
+      }
+    }
+  }
+}
+
 // The text is the one without speculation; gates are told for the text's tokens alone; stops are where they were.
 TEST(Engine, SpeculationChangesNothingButTheNumberOfPasses) {
   const auto tokenizer = make_byte_tokenizer();
