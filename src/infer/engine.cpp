@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -19,7 +18,7 @@
 #include "base/failure.h"
 #include "infer/prompt_lookup.h"
 #include "infer/row_gates.h"
-#include "infer/stop_text.h"
+#include "infer/sequence.h"
 #include "kernels/linear/linear.h"
 #include "nn/device.h"
 #include "nn/slot_cache.h"
@@ -31,56 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 // Shorter common beginnings are not worth the copy.
 constexpr std::int64_t min_reused_tokens = 16;
-
-struct Sequence {
-  EngineTask task;
-  EngineSink sink;
-  std::shared_ptr<EngineTicket> ticket;
-  std::vector<std::int64_t> ids;  // prompt and new tokens
-  std::optional<GateEditor> editor;
-  std::optional<StopText> text;
-  EngineEvent event;                   // what is to be told next
-  std::optional<PromptLookup> lookup;  // empty: its text is not speculated on
-  std::vector<std::int64_t> proposal;  // of this step, computed behind the last id
-
-  std::int64_t prompt_size() const { return std::ssize(task.prompt); }
-  std::int64_t new_tokens() const { return std::ssize(ids) - prompt_size(); }
-  bool plain() const { return !task.prompt_logprobs && !task.gates; }
-  void tell() {
-    sink(event);
-    event = EngineEvent();
-  }
-  void end(FinishReason reason, ExitCode code = ExitCode::ok, const std::string& error = {}) {
-    event.finish = reason;
-    event.code = code;
-    event.error = error;
-    tell();
-  }
-};
-
-// The `count` likeliest of a row of log-probabilities, the lowest id first among equals.
-std::vector<TokenLogprob> likeliest(std::span<const float> logprobs, std::int64_t count) {
-  const auto n = std::min<std::size_t>(logprobs.size(), static_cast<std::size_t>(count));
-  if (n == 0) return {};
-  if (n == 1) {
-    const auto best = std::max_element(logprobs.begin(), logprobs.end());
-    return {{best - logprobs.begin(), *best}};
-  }
-  std::vector<std::int64_t> order(logprobs.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto larger = [&](std::int64_t a, std::int64_t b) {
-    const float la = logprobs[static_cast<std::size_t>(a)], lb = logprobs[static_cast<std::size_t>(b)];
-    return la != lb ? la > lb : a < b;
-  };
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(), larger);
-  std::vector<TokenLogprob> top;
-  for (std::size_t i = 0; i < n; ++i) top.push_back({order[i], logprobs[static_cast<std::size_t>(order[i])]});
-  return top;
-}
-
-TokenResult token_result(std::span<const float> logprobs, std::int64_t id, std::int64_t top) {
-  return {id, logprobs[static_cast<std::size_t>(id)], likeliest(logprobs, top)};
-}
 
 }  // namespace
 
@@ -118,7 +67,6 @@ struct Engine::Impl {
   void pass(std::size_t first, const std::vector<std::int64_t>& counts);
   void prompt_results(Sequence& sequence, const at::Tensor& hidden_TC, std::int64_t begin, std::int64_t count);
   std::int64_t next_tokens(std::size_t row, const at::Tensor& logits_NV, const at::Tensor& logprobs_NV);
-  void next_token(Sequence& sequence, std::span<float> logits, std::span<const float> logprobs);
 
   Model& model;
   const Tokenizer& tokenizer;
@@ -411,7 +359,7 @@ std::int64_t Engine::Impl::next_tokens(std::size_t row, const at::Tensor& logits
     for (std::size_t i = 0; i <= proposal.size(); ++i) {
       std::span<const float> logprobs_V;
       if (sequence.task.top_logprobs >= 0) logprobs_V = {logprobs_NV.const_data_ptr<float>() + i * V, V};
-      next_token(sequence, {logits_NV.mutable_data_ptr<float>() + i * V, V}, logprobs_V);
+      sequence.take_next({logits_NV.mutable_data_ptr<float>() + i * V, V}, logprobs_V, tokenizer);
       const bool as_proposed = i < proposal.size() && sequence.ids.back() == proposal[i];
       if (as_proposed) ++accepted;
       ended[row] = sequence.event.finish != FinishReason::none;
@@ -454,36 +402,6 @@ void Engine::Impl::prompt_results(Sequence& sequence, const at::Tensor& hidden_T
       sequence.event.prompt.push_back(result);
     }
   }
-}
-
-void Engine::Impl::next_token(Sequence& sequence, std::span<float> logits, std::span<const float> logprobs) {
-  const EngineTask& task = sequence.task;
-  EngineEvent& event = sequence.event;
-  if (task.max_new_tokens == 0) {
-    event.finish = FinishReason::length;
-    return;
-  }
-  const auto position = static_cast<std::uint64_t>(sequence.new_tokens());
-  if (task.sampling.changes_logits()) {
-    apply_penalties(logits, task.sampling, task.prompt,
-                    std::span<const std::int64_t>(sequence.ids).subspan(task.prompt.size()));
-  }
-  const std::int64_t id = sample_token(logits, task.sampling, 0, position);
-  event.tokens.push_back(logprobs.empty() ? TokenResult{id, 0, {}} : token_result(logprobs, id, task.top_logprobs));
-  sequence.ids.push_back(id);
-  const bool ends = std::find(task.stop_ids.begin(), task.stop_ids.end(), id) != task.stop_ids.end();
-  if (ends || (id == tokenizer.eos_id() && !task.ignore_eos)) {
-    event.finish = FinishReason::stop;
-  } else {
-    // The model's vocabulary may be larger than the tokenizer's; such ids have no text.
-    if (id < tokenizer.vocab_size()) event.text += sequence.text->push(id);
-    if (sequence.text->stopped()) {
-      event.finish = FinishReason::stop;
-    } else if (sequence.new_tokens() >= task.max_new_tokens) {
-      event.finish = FinishReason::length;
-    }
-  }
-  if (event.finish != FinishReason::none) event.text += sequence.text->finish();
 }
 
 Engine::Engine(Model& model, const Tokenizer& tokenizer, const EngineOptions& options) {

@@ -17,15 +17,26 @@ namespace {
 
 float to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
 
-void step_nearest(AdamWTensors& t, const AdamWOptions& o) {
-  std::vector<at::Tensor> grads, steps;
-  for (const at::Tensor& grad : t.grads) {
-    // Clipping stores the gradients in bf16 before the optimizer reads them.
-    grads.push_back(o.grad_scale == 1.0 ? grad : at::mul(grad, o.grad_scale));
-    steps.push_back(at::full({}, static_cast<double>(o.step), grad.options().dtype(at::kFloat)));
+// So many elements at once, so that there is no second copy of all gradients.
+constexpr std::int64_t elements_at_once = 1 << 22;
+
+void step_nearest(const AdamWTensors& t, const AdamWOptions& o) {
+  for (std::size_t begin = 0, end = 0; begin < t.params.size(); begin = end) {
+    AdamWTensors part;
+    std::vector<at::Tensor> steps;
+    for (std::int64_t elements = 0; end < t.params.size() && elements < elements_at_once; ++end) {
+      const at::Tensor& grad = t.grads[end];
+      elements += grad.numel();
+      part.params.push_back(t.params[end]);
+      // Clipping stores the gradients in bf16 before the optimizer reads them.
+      part.grads.push_back(o.grad_scale == 1.0 ? grad : at::mul(grad, o.grad_scale));
+      part.m.push_back(t.m[end]);
+      part.v.push_back(t.v[end]);
+      steps.push_back(at::full({}, static_cast<double>(o.step), grad.options().dtype(at::kFloat)));
+    }
+    at::_fused_adamw_(part.params, part.grads, part.m, part.v, {}, steps, o.learning_rate, o.beta1, o.beta2,
+                      o.weight_decay, o.eps, false, false);
   }
-  at::_fused_adamw_(t.params, grads, t.m, t.v, {}, steps, o.learning_rate, o.beta1, o.beta2, o.weight_decay, o.eps,
-                    false, false);
 }
 
 void step_stochastic(AdamWTensors& t, const AdamWOptions& o, std::uint64_t seed,

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace satformer {
 namespace {
@@ -36,6 +37,38 @@ TEST(AdamWBf16, NearestIsTorchsOptimizerBitForBit) {
   EXPECT_EQ(bits(t.params[0]), (std::vector<int>{16254, 15546, 48896, 16448, 47458, 16688}));
   EXPECT_EQ(bits(t.m[0]), (std::vector<int>{48353, 15260, 47308, 15898, 14345, 15607}));
   EXPECT_EQ(bits(t.v[0]), (std::vector<int>{15253, 15319, 13701, 15734, 13079, 15402}));
+}
+
+// They are worked on in parts of 2^22 elements.
+TEST(AdamWBf16, ManyTensorsAreUpdatedAsEachAlone) {
+  const std::vector<std::int64_t> sizes = {3, (1 << 22) + 5, 7, 1 << 21, 1 << 21, 1, 9};
+  AdamWTensors all;
+  const auto value = [](std::int64_t n, double x) {
+    return at::full({n}, x, at::TensorOptions().dtype(at::kBFloat16));
+  };
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto x = static_cast<double>(i);
+    all.params.push_back(value(sizes[i], 1 + x));
+    all.grads.push_back(value(sizes[i], 0.25 - x / 10));
+    all.m.push_back(value(sizes[i], 0.1 * x));
+    all.v.push_back(value(sizes[i], 0.2 + 0.1 * x));
+  }
+  AdamWTensors copy;
+  for (const auto& [from, to] : {std::pair{&all.params, &copy.params}, std::pair{&all.grads, &copy.grads},
+                                 std::pair{&all.m, &copy.m}, std::pair{&all.v, &copy.v}}) {
+    for (const at::Tensor& t : *from) to->push_back(t.clone());
+  }
+  const AdamWOptions options = {.learning_rate = 0.05, .weight_decay = 0.1, .grad_scale = 0.3, .step = 2};
+  adamw_step_bf16(all, options, Bf16Rounding::nearest);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    AdamWTensors one = {{copy.params[i]}, {copy.grads[i]}, {copy.m[i]}, {copy.v[i]}};
+    adamw_step_bf16(one, options, Bf16Rounding::nearest);
+    EXPECT_TRUE(all.params[i].equal(copy.params[i])) << i;
+    EXPECT_TRUE(all.m[i].equal(copy.m[i])) << i;
+    EXPECT_TRUE(all.v[i].equal(copy.v[i])) << i;
+    EXPECT_TRUE(all.grads[i].equal(copy.grads[i])) << i;
+    EXPECT_NE(all.params[i][0].item<float>(), static_cast<float>(1 + i));
+  }
 }
 
 TEST(AdamWBf16, StochasticRoundingIsRightOnAverage) {
