@@ -1,8 +1,5 @@
 #include "bench/machine.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/ones.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/isa.h"
 #include "kernels/tensor.h"
+#include "train/estimate.h"
 
 namespace satformer {
 namespace {
@@ -24,22 +22,16 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-struct Repeated {
-  double best, mean;  // seconds
-};
-// Several repetitions of at least `least` seconds in all.
-Repeated repeat(double least, const std::function<void()>& work) {
+// Mean of several repetitions of at least `least` seconds in all.
+double mean_seconds(double least, const std::function<void()>& work) {
   work();
-  double best = 1e9;
   int count = 0;
   const auto start = Clock::now();
   while (seconds_since(start) < least) {
-    const auto one = Clock::now();
     work();
-    best = std::min(best, seconds_since(one));
     ++count;
   }
-  return {best, seconds_since(start) / count};
+  return seconds_since(start) / count;
 }
 
 constexpr std::int64_t fma_rounds = 1 << 24;  // some 50 ms: clocks settle
@@ -102,11 +94,7 @@ double fma_flops(int threads) {
   return best;
 }
 
-double gemm_flops(at::ScalarType dtype) {
-  constexpr std::int64_t n = 2048;
-  const at::Tensor a = at::ones({n, n}, at::TensorOptions().dtype(dtype));
-  return 2.0 * static_cast<double>(n * n * n) / repeat(0.4, [&] { at::mm(a, a); }).best;
-}
+double gemm_flops(at::ScalarType dtype) { return product_flops(at::Device(at::kCPU), dtype, 2048, 0.4); }
 
 // A sum over words that keeps eight loads on the way; `ahead`: bytes from here that are asked for already, into the
 // second-level cache.
@@ -161,20 +149,19 @@ double ReadingRate::measure() const {
   double least = 1e9;
   for (const std::size_t ahead : {0, 4096, 16384}) {
     std::vector<std::uint64_t> sums(threads * 16);
-    const Repeated reading = repeat(0.15, [&] {
+    const double seconds = mean_seconds(0.15, [&] {
       std::vector<std::jthread> workers;
       for (std::size_t t = 0; t < threads; ++t) {
         workers.emplace_back([&, t] { sums[t * 16] = sum_of_words(words_.data() + t * part, part, ahead); });
       }
     });
     // What is compared with it is a mean over a second or more too.
-    least = std::min(least, reading.mean);
+    least = std::min(least, seconds);
   }
   return bytes / least;
 }
 
 MachineLimits measure_limits(int threads) {
-  const at::NoGradGuard no_grad;
   MachineLimits limits;
   limits.cpu = concat(cpu_name(), ", ", active_cpu_isa());
   limits.threads = threads;

@@ -4,7 +4,10 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "bench/saved_bytes.h"
+#include "models/registry.h"
+#include "train/estimate.h"
 
 namespace satformer {
 namespace {
@@ -48,6 +51,30 @@ TEST(Workload, BytesOfADecodedTokenFollowTheTypeOfTheWeights) {
   };
   EXPECT_EQ(bytes("bfloat16") * 2, bytes("float32"));
   EXPECT_EQ(bytes("pure-bfloat16"), bytes("bfloat16"));
+}
+
+// The estimate before training follows what layers really keep.
+TEST(Workload, TheMemoryEstimateOfALayerIsNearWhatIsSaved) {
+  for (const Architecture& a : architectures()) {
+    WorkloadSpec spec = small_spec();
+    spec.architecture = a.name;
+    spec.context = 128;
+    const auto of_layers = [&](int layers) {
+      spec.overrides = concat(R"({"hidden_size": 128, "num_heads": 2, "intermediate_size": 512, "vocab_size": 128,
+                                  "qk_norm": true, "num_hidden_layers": )",
+                              layers, "}");
+      MemoryShape shape;
+      shape.batch_size = spec.batch_size;
+      shape.seq_length = spec.context;
+      const auto model = make_workload_model(spec, at::Device(at::kMeta));
+      return std::pair(static_cast<double>(Workload(spec).run(0).saved_bytes),
+                       training_memory(*model, shape).activations);
+    };
+    const auto few = of_layers(1), many = of_layers(10);
+    const double ratio = (many.second - few.second) / (many.first - few.first);
+    EXPECT_GT(ratio, 0.9) << a.name;
+    EXPECT_LT(ratio, 1.1) << a.name;
+  }
 }
 
 }  // namespace

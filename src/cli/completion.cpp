@@ -53,6 +53,7 @@ Words values_of(const OptionRow& row) {
       {"--phase", {"train", "prefill", "decode"}},
       {"--scale", {"tiny", "mini", "small", "medium", "large", "xl"}},
   };
+  if (row.help.find("q8_0") != std::string::npos) return {"stored", "float32", "bfloat16", "float16", "q8_0"};
   if (row.help.find("pure-bfloat16") != std::string::npos) return {"float32", "bfloat16", "pure-bfloat16"};
   const auto it = known.find(row.names.front());
   return it == known.end() ? Words() : it->second;
@@ -112,21 +113,24 @@ std::string quoted_help(const std::string& help) {
 
 std::string bash_script(const std::vector<Completed>& all) {
   std::string values, options;
-  std::map<std::string, Words> by_name;
+  std::map<std::string, std::string> patterns;  // of commands and options, by the words that may follow
   for (const Completed& c : all) {
     Words names;
     for (const OptionRow& row : c.options) {
       for (const std::string& name : row.names) {
         if (name.starts_with("--")) names.push_back(name);
-        if (const Words words = values_of(row); !words.empty()) by_name[name] = words;
+        const Words words = values_of(row);
+        if (words.empty()) continue;
+        std::string& pattern = patterns[joined(words)];
+        pattern += concat(pattern.empty() ? "" : "|", c.command->name, ':', name);
       }
     }
     names.insert(names.end(), c.fields.begin(), c.fields.end());
     options += concat("    ", c.command->name, ")\n      options='", joined(names), "'\n      first='",
                       joined(c.first), "' ;;\n");
   }
-  for (const auto& [name, words] : by_name) {
-    values += concat("    ", name, ") COMPREPLY=($(compgen -W '", joined(words), "' -- \"$word\")); return ;;\n");
+  for (const auto& [words, pattern] : patterns) {
+    values += concat("    ", pattern, ") COMPREPLY=($(compgen -W '", words, "' -- \"$word\")); return ;;\n");
   }
   return concat(
       "# bash completion of satformer: source it, or install it as bash-completion/completions/satformer.\n"
@@ -141,7 +145,7 @@ std::string bash_script(const std::vector<Completed>& all) {
       " --help --version' -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
-      "  case $before in\n",
+      "  case ${COMP_WORDS[1]}:$before in\n",
       values,
       "  esac\n"
       "  case ${COMP_WORDS[1]} in\n",

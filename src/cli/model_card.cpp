@@ -32,8 +32,8 @@ std::string ModelCard::text() const {
               tokenizer.empty() ? "" : ", AutoTokenizer", "\n\nmodel = AutoModelForCausalLM.from_pretrained(\"PATH\"",
               own ? ", trust_remote_code=True" : "", ")\n");
   if (!tokenizer.empty() && no_tokenizer_json.empty()) {
-    t += "tokenizer = AutoTokenizer.from_pretrained(\"PATH\")\n"
-         "inputs = tokenizer([\"The\"], return_tensors=\"pt\", return_token_type_ids=False)\n"
+    t += concat("tokenizer = AutoTokenizer.from_pretrained(\"PATH\"", own ? ", trust_remote_code=True" : "", ")\n");
+    t += "inputs = tokenizer([\"The\"], return_tensors=\"pt\", return_token_type_ids=False)\n"
          "print(tokenizer.batch_decode(model.generate(**inputs, max_new_tokens=50)))\n";
   }
   t += "```\n\n";

@@ -13,6 +13,7 @@
 #include "cli/export_check.h"
 #include "cli/model_options.h"
 #include "cli/model_target.h"
+#include "models/registry.h"
 #include "nn/device.h"
 
 namespace satformer::cli {
@@ -71,8 +72,11 @@ int run_retrofit(std::span<const std::string> arguments) {
   }
   if (stored_type(base.directory) == at::kBFloat16) model->parameters().to(at::kBFloat16);
   write_model_folder(*model, tokenizer.get(), output);
-  std::printf("written       %s (%s); train it with --model.from_pretrained=true --model.pretrained_path=%s\n",
-              output.c_str(), model->architecture().c_str(), output.c_str());
+  const std::string& architecture = model->architecture();
+  std::printf(
+      "written       %s (%s); train it with --model.class_name=%s --model.from_pretrained=true "
+      "--model.pretrained_path=%s\n",
+      output.c_str(), architecture.c_str(), architecture_by_name(architecture).class_name.c_str(), output.c_str());
   return 0;
 }
 

@@ -14,13 +14,9 @@ namespace {
 
 // States of the model's width that a layer keeps beyond a plain decoder's, for backward.
 double extra_widths(const ModelConfig& c) {
-  if (c.residual_routing == "dense") return 1;  // the averaged state
-  if (c.residual_routing == "mudd")
-    return 4 + 3 + (c.use_pre_post_da_norm ? 4 : 0);  // streams, their norms, post norms
-  if (c.residual_routing == "hyper") {
-    // Of each sublayer, the streams, what it read of them and what it gave, in place of a plain decoder's one stream.
-    return 2 * (static_cast<double>(c.expansion_rate) + 2) - 2;
-  }
+  if (c.residual_routing == "mudd") return 2;  // further streams
+  // The streams of one of three sublayers, and what each gave in place of a plain decoder's sum.
+  if (c.residual_routing == "hyper") return 2.0 / 3.0 * static_cast<double>(c.expansion_rate) + 0.5;
   return 0;
 }
 
@@ -87,15 +83,16 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   double layers = 0, widest = 0;
   for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     const double f = static_cast<double>(c.ffn_size(layer));
-    // Input, its norm, q and k before and after norm and rope, v and its mix, attention's output, the sum, its norm;
-    // gate, up and their product.
-    double widths = 4 * C + Cq + 2 * Cq + 2 * Ckv + Ckv + 3 * f + extra_widths(c) * C;
-    if (c.value_path_active(layer)) widths += Ckv;
+    // Two sums of the stream, q, k and v, attention's output, gate and up; what is made again is not kept
+    // (DifferentiableOp::remakes).
+    double widths = 2 * C + 2 * Cq + 2 * Ckv + 2 * f + extra_widths(c) * C;
+    if (c.value_path_active(layer) && c.value_path != "satformer") widths += Ckv;
     layers += widths;
-    widest = std::max(widest, widths);
+    widest = std::max(widest, widths + 4 * f + 4 * C);  // with gradients within it
   }
   if (shape.recompute_layers) layers = crossing_widths(c) * C * L + widest;
   if (c.residual_routing == "mudd" || c.residual_routing == "dense") layers += C * L;  // every layer's output is kept
+  if (!shape.recompute_layers) layers += 4 * static_cast<double>(c.ffn_size(0)) + 4 * C;
   const double head = 3 * C * tokens * bytes + 4.0 * std::min(tokens, 512.0) * V * 2 + 4 * V * C;
   memory.activations = layers * tokens * bytes + head;
   return memory;
@@ -105,24 +102,33 @@ double checkpoint_bytes(const Model& model, bool masters) {
   return (masters ? 12.0 : 6.0) * static_cast<double>(count_parameters(model).total);
 }
 
-double measure_peak_flops(at::Device device, at::ScalarType dtype) {
+double product_flops(at::Device device, at::ScalarType dtype, std::int64_t largest, double least_seconds) {
   const at::NoGradGuard no_grad;
-  const bool cpu = device.is_cpu();
-  const std::int64_t n = cpu ? 1024 : 8192;
-  const at::Tensor a = at::ones({n, n}, at::TensorOptions().device(device).dtype(cpu ? at::kFloat : dtype));
   using Clock = std::chrono::steady_clock;
-  const auto run = [&] {
+  const auto seconds = [](const at::Tensor& a) {
     const auto start = Clock::now();
     at::mm(a, a).select(0, 0).select(0, 0).item();  // reading an element waits for the device
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  double total = run(), best = total;
-  for (int i = 0; i < 8 && total < 0.2; ++i) {
-    const double seconds = run();
-    total += seconds;
-    best = std::min(best, seconds);
+  // A type that the processor has no instructions for is thousands of times slower: the size shows it.
+  for (std::int64_t n = std::min<std::int64_t>(256, largest);; n = std::min(2 * n, largest)) {
+    const at::Tensor a = at::ones({n, n}, at::TensorOptions().device(device).dtype(dtype));
+    double best = seconds(a);
+    if (n < largest && best < 0.05) continue;
+    for (double total = best; total < least_seconds;) {
+      const double again = seconds(a);
+      total += again;
+      best = std::min(best, again);
+    }
+    const auto size = static_cast<double>(n);
+    return 2.0 * size * size * size / best;
   }
-  return 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / best;
+}
+
+double measure_peak_flops(at::Device device, at::ScalarType dtype) {
+  if (!device.is_cpu()) return product_flops(device, dtype, 8192, 0.2);
+  const double fp32 = product_flops(device, at::kFloat, 1024, 0.15);
+  return dtype == at::kFloat ? fp32 : std::max(fp32, product_flops(device, dtype, 1024, 0.15));
 }
 
 }  // namespace satformer

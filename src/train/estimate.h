@@ -50,7 +50,10 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape);
 // Bytes of a training checkpoint: weights and two moments, fp32 with masters, else bf16.
 double checkpoint_bytes(const Model& model, bool masters = true);
 
-// FLOP/s of a dense product on this device, measured in under 0.3 s: fp32 1024^3 on a CPU, `dtype` 8192^3 on a GPU.
+// FLOP/s of the fastest of several products n^3 in `least_seconds`; n is `largest`, or less where one takes long.
+double product_flops(at::Device device, at::ScalarType dtype, std::int64_t largest, double least_seconds);
+// FLOP/s of a dense product of that type on this device, measured in under half a second: 1024^3 on a CPU (of fp32 if
+// that is faster), 8192^3 on a GPU.
 double measure_peak_flops(at::Device device, at::ScalarType dtype);
 
 }  // namespace satformer

@@ -74,6 +74,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     def test_values_fields_and_first_words(self):
         self.assertEqual(self.complete("satformer", "train", "--device", "c"), ["cpu", "cuda"])
         self.assertEqual(self.complete("satformer", "train", "--dtype", "=", "f"), ["float32"])
+        self.assertEqual(self.complete("satformer", "export", "--dtype", "f"), ["float32", "float16"])
         self.assertEqual(self.complete("satformer", "train", "--training.gradient_a"), ["--training.gradient_accumulation_steps="])
         self.assertEqual(self.complete("satformer", "runs", "s"), ["show"])
         self.assertIn("ladder-cpu", self.complete("satformer", "compare", "ladder"))

@@ -114,7 +114,8 @@ function drawAll() {
 
 // Server-sent events of a POST, one call of `take` for each.
 async function stream(path, body, signal, take) {
-  const response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), signal });
+  const response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), signal })
+    .catch((error) => { throw error.name === "AbortError" ? error : new Error("The server does not answer."); });
   if (!response.ok) {
     if (response.status === 401) $("key-row").hidden = false;
     const answer = await response.json().catch(() => ({}));
@@ -177,7 +178,7 @@ async function write(view, body, signal) {
   });
   const seconds = (performance.now() - start) / 1000;
   const why = { stop: "ended by itself", length: "cut at the limit" }[finish] || "stopped";
-  view.facts.textContent = `${count} tokens, ${(count / seconds).toFixed(1)} a second, ${why}`;
+  view.facts.textContent = `${count} token${count === 1 ? "" : "s"}, ${(count / seconds).toFixed(1)} a second, ${why}`;
   return text;
 }
 
