@@ -80,7 +80,7 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
   memory.gradients = stored * N;
   memory.optimizer = 2 * stored * N;
   memory.compute_copies = shape.bfloat16 && shape.masters ? 2 * N : 0;
-  double layers = 0, widest = 0;
+  double layers = 0, widest = 0, within = 0;  // within: gradients inside the layer whose backward runs
   for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     const double f = static_cast<double>(c.ffn_size(layer));
     // Two sums of the stream, q, k and v, attention's output, gate and up; what is made again is not kept
@@ -88,11 +88,12 @@ MemoryEstimate training_memory(const Model& model, const MemoryShape& shape) {
     double widths = 2 * C + 2 * Cq + 2 * Ckv + 2 * f + extra_widths(c) * C;
     if (c.value_path_active(layer) && c.value_path != "satformer") widths += Ckv;
     layers += widths;
-    widest = std::max(widest, widths + 4 * f + 4 * C);  // with gradients within it
+    widest = std::max(widest, widths);
+    within = std::max(within, 4 * f + 4 * C);
   }
   if (shape.recompute_layers) layers = crossing_widths(c) * C * L + widest;
   if (c.residual_routing == "mudd" || c.residual_routing == "dense") layers += C * L;  // every layer's output is kept
-  if (!shape.recompute_layers) layers += 4 * static_cast<double>(c.ffn_size(0)) + 4 * C;
+  layers += within;
   const double head = 3 * C * tokens * bytes + 4.0 * std::min(tokens, 512.0) * V * 2 + 4 * V * C;
   memory.activations = layers * tokens * bytes + head;
   return memory;
