@@ -156,7 +156,7 @@ class WriteOp : public DifferentiableOp {
     streams_remade_ = remade_by(inputs[0]);
     return {write(inputs)};
   }
-  int remakes(std::size_t) const override { return streams_remade_ < longest_chain ? streams_remade_ + 1 : 0; }
+  int remakes(std::size_t) const override { return remakes_of_write(streams_remade_); }
   at::Tensor remake(std::size_t, const TensorList& saved) override { return write(saved); }
   TensorList backward(const TensorList& grads, const TensorList& saved, const std::vector<bool>& needs) override {
     TensorList result(4);

@@ -5,9 +5,9 @@
 
 namespace satformer {
 
-// A write is made again in backward from the streams before it, over at most so many writes
-// (DifferentiableOp::remakes).
-inline constexpr int longest_chain = 2;
+// DifferentiableOp::remakes of a write whose streams so many operations make again: it is made again from them, but
+// after two such writes one is kept.
+inline int remakes_of_write(int of_streams) { return of_streams < 2 ? of_streams + 1 : 0; }
 
 // Inputs of a dynamic read.
 enum ReadInput : std::size_t {
